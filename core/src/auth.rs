@@ -1,0 +1,1 @@
+//! Tokens (JWT): who a caller is and what it may do.

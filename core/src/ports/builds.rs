@@ -1,0 +1,96 @@
+//! `Builds`: checks uploads and makes what serves. Child processes or Kubernetes Jobs.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::BlobKey;
+use crate::digest::Digest;
+use crate::function::Runtime;
+use crate::names::FunctionKey;
+use crate::version::VersionNumber;
+
+/// What a check of an upload found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// What its owner should know though it is accepted ("the folder `my-function/` was stripped").
+    pub notes: Vec<String>,
+}
+
+/// What to build.
+#[derive(Debug, Clone)]
+pub struct BuildJob {
+    /// Whose.
+    pub function: FunctionKey,
+    /// That function's uid.
+    pub uid: Uuid,
+    /// Which version.
+    pub version: VersionNumber,
+    /// What runs it.
+    pub runtime: Runtime,
+    /// `file.export`, for source.
+    pub entrypoint: Option<String>,
+    /// Where the code is.
+    pub source: BlobKey,
+    /// Its digest.
+    pub sha256: Digest,
+}
+
+/// What a build made. The compiled bytes are in the object store already; the caller signs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// SHA-256 of the compiled bytes.
+    pub artifact: Digest,
+    /// Their number.
+    pub size_bytes: u64,
+    /// Digest of the component that was compiled (the upload's own, for runtime `wasm`).
+    pub wasm: Digest,
+    /// Digest of the engine it was compiled for.
+    pub engine: Digest,
+    /// What the build printed, bounded.
+    pub log: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why there is no build.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The code is at fault; building it again gives the same.
+    #[error("{reason}")]
+    Rejected {
+        /// What is wrong and what to do, for its owner.
+        reason: String,
+        /// What the build printed, bounded.
+        log: String,
+    },
+    /// The code is larger than the builder takes.
+    #[error("{reason}")]
+    TooLarge {
+        /// Which limit.
+        reason: String,
+    },
+    /// The platform is at fault; trying again may help.
+    #[error("{doing}")]
+    Failed {
+        /// What was attempted.
+        doing: String,
+        /// Why it failed.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Checks and builds. Implementations bound how many run at once, and what one may use.
+#[async_trait]
+pub trait Builds: Send + Sync {
+    /// The engine that artifacts are made for; artifacts of another one have to be built again.
+    fn engine(&self) -> Digest;
+    /// Checks the structure of an upload at once: never runs it, never compiles it.
+    async fn check(&self, runtime: Runtime, source: &BlobKey) -> Result<Checked, BuildError>;
+    /// Builds. Dropping the future ends the build and leaves nothing behind.
+    async fn build(&self, job: BuildJob) -> Result<Built, BuildError>;
+}

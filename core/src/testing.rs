@@ -1,0 +1,1 @@
+//! Contract suites of the ports, and doubles that tests steer.
