@@ -3,7 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
+
+use crate::problem::{self, Document};
+
+/// The header that tells the platform's own answers from the function's.
+pub const OUTCOME_HEADER: HeaderName = HeaderName::from_static("x-sless-outcome");
 
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal;)*) => {
@@ -65,6 +72,8 @@ outcomes! {
     DeadlineExceeded "deadline_exceeded" 504 "The function took too long";
     /// The client went away before the answer ended. Only in rows and metrics: nobody is left to be answered.
     ClientClosed "client_closed" 499 "The client closed the connection";
+    /// The function can't take over the connection: WebSockets and other upgrades reach container functions only.
+    UpgradeNotSupported "upgrade_not_supported" 501 "The function takes no upgrades";
     /// The platform itself failed.
     Internal "internal" 500 "The platform failed";
 }
@@ -105,6 +114,35 @@ impl Failure {
         self.retry_after = Some(after);
         self
     }
+
+    /// The answer to the call: problem+json with [`OUTCOME_HEADER`], and `Retry-After` in whole seconds.
+    /// `instance` is the path of the request.
+    pub fn response(&self, instance: &str, request_id: &str) -> http::Response<Bytes> {
+        let code = self.outcome.name();
+        let document = Document {
+            kind: Document::kind(code),
+            title: self.outcome.title().to_owned(),
+            status: self.outcome.status(),
+            detail: self.detail.clone(),
+            instance: instance.to_owned(),
+            code: code.to_owned(),
+            errors: Vec::new(),
+            request_id: request_id.to_owned(),
+        };
+        let body = serde_json::to_vec(&document).expect("texts and numbers can be written as JSON");
+        let mut response = http::Response::new(Bytes::from(body));
+        *response.status_mut() =
+            StatusCode::from_u16(self.outcome.status()).expect("the table of outcomes has statuses of HTTP only");
+        let headers = response.headers_mut();
+        headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(problem::MEDIA_TYPE));
+        headers.insert(OUTCOME_HEADER, HeaderValue::from_static(code));
+        if let Some(after) = self.retry_after {
+            // Rounded up: a client that comes back at that second is not too early.
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        response
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +159,22 @@ mod tests {
         for (name, status) in contract {
             assert_eq!(Outcome::from_name(name).map(Outcome::status), Some(status), "{name}");
         }
+    }
+
+    #[test]
+    fn a_failure_is_answered_as_a_problem() {
+        let failure = Failure::new(Outcome::RateLimited, "at most 5 calls a second").retry_after(Duration::from_millis(1200));
+        let response = failure.response("/fn/ns/f/", "id-1");
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()["x-sless-outcome"], "rate_limited");
+        assert_eq!(response.headers()["retry-after"], "2");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        let expected = serde_json::json!({
+            "type": "urn:sless:problem:rate_limited", "title": "Too many calls", "status": 429,
+            "detail": "at most 5 calls a second", "instance": "/fn/ns/f/", "code": "rate_limited", "requestId": "id-1",
+        });
+        assert_eq!(body, expected);
+        assert!(Outcome::ALL.iter().all(|outcome| StatusCode::from_u16(outcome.status()).is_ok()));
     }
 }

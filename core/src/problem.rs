@@ -93,6 +93,41 @@ impl FieldError {
     }
 }
 
+/// The media type of a [`Document`].
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// A problem as it goes out (RFC 9457): of the API, and of the platform's own answers to calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Problem)]
+pub struct Document {
+    /// `urn:sless:problem:{code}`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What the code means.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The path of the request.
+    pub instance: String,
+    /// A stable word: clients decide by it, never by the text.
+    pub code: String,
+    /// The fields at fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// Finds the request in the platform's log.
+    pub request_id: String,
+}
+
+impl Document {
+    /// The URN of a code, for `type`.
+    pub fn kind(code: &str) -> String {
+        format!("urn:sless:problem:{code}")
+    }
+}
+
 /// A use-case's refusal or failure. `api` adds `instance` and `requestId` and writes it out.
 #[derive(Debug, thiserror::Error)]
 #[error("{detail}")]
