@@ -35,8 +35,7 @@ pub enum Runtime {
 
 impl Runtime {
     /// Every runtime there is.
-    pub const ALL: &'static [Runtime] =
-        &[Self::Wasm, Self::WasmJs, Self::WasmPython, Self::Python311, Self::Nodejs20];
+    pub const ALL: &'static [Runtime] = &[Self::Wasm, Self::WasmJs, Self::WasmPython, Self::Python311, Self::Nodejs20];
 
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
@@ -92,7 +91,13 @@ impl Default for CallLimits {
     fn default() -> Self {
         // 10 s of processor time: a third of the default wall clock, so that a loop is cut well before it.
         // 6 MiB bodies, as the field has them; 64 KiB of log a call.
-        Self { cpu_ms: 10_000, request_bytes: 6 << 20, response_bytes: 6 << 20, log_bytes: 64 << 10, rate_per_second: None }
+        Self {
+            cpu_ms: 10_000,
+            request_bytes: 6 << 20,
+            response_bytes: 6 << 20,
+            log_bytes: 64 << 10,
+            rate_per_second: None,
+        }
     }
 }
 
@@ -232,10 +237,9 @@ impl FunctionSpec {
     }
 
     fn validate_environment(&self, base: &str, errors: &mut Vec<FieldError>) {
-        for (field, names) in [
-            ("env", self.env.keys().collect::<Vec<_>>()),
-            ("secretRefs", self.secret_refs.keys().collect::<Vec<_>>()),
-        ] {
+        for (field, names) in
+            [("env", self.env.keys().collect::<Vec<_>>()), ("secretRefs", self.secret_refs.keys().collect::<Vec<_>>())]
+        {
             for name in names.into_iter().filter(|name| !is_variable_name(name)) {
                 errors.push(FieldError::new(
                     format!("{base}/{field}/{}", escape_pointer(name)),

@@ -6,6 +6,7 @@
 pub mod artifact;
 pub mod auth;
 pub mod body;
+pub mod build_protocol;
 pub mod call;
 pub mod digest;
 pub mod function;

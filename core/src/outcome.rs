@@ -155,7 +155,18 @@ mod tests {
             assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.name());
         }
-        let contract = [("function_not_found", 404), ("function_not_ready", 503), ("payload_too_large", 413), ("rate_limited", 429), ("concurrency_exceeded", 429), ("function_trapped", 500), ("out_of_memory", 500), ("bad_response", 502), ("pool_exhausted", 503), ("deadline_exceeded", 504)];
+        let contract = [
+            ("function_not_found", 404),
+            ("function_not_ready", 503),
+            ("payload_too_large", 413),
+            ("rate_limited", 429),
+            ("concurrency_exceeded", 429),
+            ("function_trapped", 500),
+            ("out_of_memory", 500),
+            ("bad_response", 502),
+            ("pool_exhausted", 503),
+            ("deadline_exceeded", 504),
+        ];
         for (name, status) in contract {
             assert_eq!(Outcome::from_name(name).map(Outcome::status), Some(status), "{name}");
         }
@@ -163,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_answered_as_a_problem() {
-        let failure = Failure::new(Outcome::RateLimited, "at most 5 calls a second").retry_after(Duration::from_millis(1200));
+        let failure =
+            Failure::new(Outcome::RateLimited, "at most 5 calls a second").retry_after(Duration::from_millis(1200));
         let response = failure.response("/fn/ns/f/", "id-1");
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["x-sless-outcome"], "rate_limited");

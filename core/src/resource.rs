@@ -88,8 +88,7 @@ pub enum ConditionStatus {
 pub fn set_condition(conditions: &mut Vec<Condition>, new: Condition) {
     match conditions.iter_mut().find(|c| c.kind == new.kind) {
         Some(old) => {
-            let since =
-                if old.status == new.status { old.last_transition_time } else { new.last_transition_time };
+            let since = if old.status == new.status { old.last_transition_time } else { new.last_transition_time };
             *old = Condition { last_transition_time: since, ..new };
         }
         None => conditions.push(new),

@@ -121,7 +121,14 @@ mod tests {
     #[test]
     fn only_the_canonical_text_is_a_namespace() {
         assert!("sless-cdd874dfa31ba6ca".parse::<Namespace>().is_ok());
-        for bad in ["cdd874dfa31ba6ca", "sless-CDD874dfa31ba6ca", "sless-cdd874dfa31ba6c", "sless-", "sless-cdd874dfa31ba6caa", "iot-cdd874dfa31ba6ca"] {
+        for bad in [
+            "cdd874dfa31ba6ca",
+            "sless-CDD874dfa31ba6ca",
+            "sless-cdd874dfa31ba6c",
+            "sless-",
+            "sless-cdd874dfa31ba6caa",
+            "iot-cdd874dfa31ba6ca",
+        ] {
             assert_eq!(bad.parse::<Namespace>(), Err(InvalidNamespace), "{bad}");
         }
     }

@@ -110,6 +110,9 @@ impl Revision {
 
 impl std::fmt::Debug for Revision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Revision").field("function", &self.function).field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("Revision")
+            .field("function", &self.function)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }

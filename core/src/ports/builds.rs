@@ -89,6 +89,10 @@ pub enum BuildError {
 pub trait Builds: Send + Sync {
     /// The engine that artifacts are made for; artifacts of another one have to be built again.
     fn engine(&self) -> Digest;
+    /// Whether this release builds for a runtime.
+    fn supports(&self, runtime: Runtime) -> bool {
+        runtime == Runtime::Wasm
+    }
     /// Checks the structure of an upload at once: never runs it, never compiles it.
     async fn check(&self, runtime: Runtime, source: &BlobKey) -> Result<Checked, BuildError>;
     /// Builds. Dropping the future ends the build and leaves nothing behind.

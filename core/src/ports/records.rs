@@ -56,7 +56,13 @@ pub trait Records: Send + Sync {
     /// that is there: one generation has one version, whoever asks, however often.
     async fn begin_version(&self, new: NewVersion) -> Result<Version>;
     /// Sets a version's state and, if given, what its build took.
-    async fn set_version_state(&self, uid: Uuid, number: VersionNumber, state: VersionState, build_ms: Option<u64>) -> Result<()>;
+    async fn set_version_state(
+        &self,
+        uid: Uuid,
+        number: VersionNumber,
+        state: VersionState,
+        build_ms: Option<u64>,
+    ) -> Result<()>;
     /// One version; [`super::Error::NotFound`].
     async fn version(&self, uid: Uuid, number: VersionNumber) -> Result<Version>;
     /// A function's versions, newest first.
@@ -76,7 +82,12 @@ pub trait Records: Send + Sync {
     /// Adds rows, all or none. Adding an id again changes nothing.
     async fn insert_invocations(&self, rows: &[Invocation]) -> Result<()>;
     /// Invocations of a namespace, newest first.
-    async fn invocations(&self, namespace: Namespace, filter: InvocationFilter, page: PageRequest) -> Result<Page<Invocation>>;
+    async fn invocations(
+        &self,
+        namespace: Namespace,
+        filter: InvocationFilter,
+        page: PageRequest,
+    ) -> Result<Page<Invocation>>;
     /// One invocation; [`super::Error::NotFound`], also where it is another namespace's.
     async fn invocation(&self, namespace: Namespace, id: InvocationId) -> Result<Invocation>;
     /// Removes rows that began before, and the oldest beyond `keep` rows in all. Answers how many went.

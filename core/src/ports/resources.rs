@@ -38,7 +38,13 @@ pub trait Store<T: Resource>: Send + Sync {
     async fn list(&self, namespace: Namespace, page: PageRequest) -> Result<Page<T>>;
     /// Replaces the spec; the generation rises where it differs, else nothing changes at all.
     /// [`super::Error::NotFound`]; [`super::Error::Conflict`] where `expected` is given and is not its present state.
-    async fn update_spec(&self, namespace: Namespace, name: &str, expected: Option<&ResourceVersion>, spec: T::Spec) -> Result<T>;
+    async fn update_spec(
+        &self,
+        namespace: Namespace,
+        name: &str,
+        expected: Option<&ResourceVersion>,
+        spec: T::Spec,
+    ) -> Result<T>;
     /// Replaces the status of the object with this uid and state; [`super::Error::NotFound`], [`super::Error::Conflict`].
     async fn update_status(&self, object: &T, status: T::Status) -> Result<T>;
     /// Deletes it; answers its last state. [`super::Error::NotFound`], [`super::Error::Conflict`].
