@@ -16,7 +16,11 @@ use crate::names::FunctionKey;
 /// Bytes in pieces.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 
-/// Where a blob is: segments of `[A-Za-z0-9._-]` joined by `/`, none of them `.` or `..`, at most 512 bytes.
+/// The most bytes of a segment of a key: a file's name has room for 255, and a store may add to it.
+pub const MAX_SEGMENT_BYTES: usize = 200;
+
+/// Where a blob is: segments of `[A-Za-z0-9._-]` joined by `/`, none of them `.` or `..`, at most
+/// [`MAX_SEGMENT_BYTES`] each and 512 bytes in all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobKey(String);
 
@@ -53,6 +57,7 @@ impl FromStr for BlobKey {
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let segment = |s: &str| {
             !matches!(s, "" | "." | "..")
+                && s.len() <= MAX_SEGMENT_BYTES
                 && s.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
         };
         if text.len() <= 512 && text.split('/').all(segment) { Ok(Self(text.to_owned())) } else { Err(InvalidKey) }
@@ -118,7 +123,20 @@ mod tests {
         for good in ["a", "functions/sless-x/y/20060102T150405.000000000Z.wasm", "..a/b"] {
             assert!(good.parse::<BlobKey>().is_ok(), "{good}");
         }
-        for bad in ["", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", "a\\b", "a\0", "a b", &"a".repeat(513)] {
+        for bad in [
+            "",
+            "/a",
+            "a/",
+            "a//b",
+            "../a",
+            "a/../b",
+            "a/./b",
+            "a\\b",
+            "a\0",
+            "a b",
+            &"a".repeat(201),
+            &["a"; 257].join("/"),
+        ] {
             assert_eq!(bad.parse::<BlobKey>(), Err(InvalidKey), "{bad}");
         }
     }

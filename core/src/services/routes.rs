@@ -4,8 +4,10 @@
 //! once, so that who was answered sees the effect with the next call. The watch may deliver older states afterwards:
 //! generations and version numbers of one uid only rise here, and a deleted uid does not come back.
 
+mod key;
+mod revision;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -20,7 +22,12 @@ use crate::names::{FunctionKey, SecretName};
 use crate::ports::{self, Event, Invoker, Records, Resources, Secrets};
 use crate::tenant::Namespace;
 use crate::trigger::Trigger;
-use crate::version::{Revision, Version, VersionNumber, VersionState};
+use crate::version::{Revision, VersionNumber, VersionState};
+
+use key::Key;
+pub use revision::MissingSecret;
+use revision::environment;
+pub(super) use revision::revision;
 
 /// What the gateway knows of a function.
 #[derive(Clone)]
@@ -78,23 +85,6 @@ struct Writer {
 
 /// Deleted uids that are remembered. Only events that were under way at the deletion matter, so a few would do.
 const TOMBSTONES: usize = 10_000;
-
-/// Looks a key up without making one.
-struct Key<'a>(Namespace, &'a str);
-
-impl Hash for Key<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // As the derived `Hash` of `FunctionKey`: the namespace, then the name, which hashes as its text.
-        self.0.hash(state);
-        self.1.hash(state);
-    }
-}
-
-impl papaya::Equivalent<FunctionKey> for Key<'_> {
-    fn equivalent(&self, key: &FunctionKey) -> bool {
-        self.0 == key.namespace && self.1 == key.name.as_str()
-    }
-}
 
 impl Routes {
     pub(super) fn new(deps: Deps) -> Self {
@@ -402,59 +392,4 @@ fn why_not_ready(function: &Function) -> String {
         _ if function.spec.s3_key.is_none() => "no code was uploaded yet".to_owned(),
         _ => "its first version is being built".to_owned(),
     }
-}
-
-/// A function refers to a secret that is not there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "variable `{variable}` refers to secret `{secret}`, which is not there; write it with PUT …/secrets/{secret} or `sless secrets set {secret}`"
-)]
-pub struct MissingSecret {
-    /// The environment variable.
-    pub variable: String,
-    /// The secret.
-    pub secret: SecretName,
-}
-
-/// What an invoker needs to serve a version, with the values of its secrets.
-pub(super) async fn revision(
-    secrets: &dyn Secrets,
-    function: &FunctionKey,
-    version: &Version,
-) -> ports::Result<Result<Revision, MissingSecret>> {
-    let mut spec = version.spec.clone();
-    let plain = std::mem::take(&mut spec.env);
-    let env = match environment(secrets, function.namespace, plain, &spec.secret_refs).await? {
-        Ok(env) => env,
-        Err(missing) => return Ok(Err(missing)),
-    };
-    let (artifact, image) = match &version.state {
-        VersionState::Ready { artifact, image } => (artifact.clone(), image.clone()),
-        _ => (None, None),
-    };
-    Ok(Ok(Revision {
-        function: function.clone(),
-        uid: version.function_uid,
-        version: version.number,
-        spec,
-        env,
-        artifact,
-        image,
-    }))
-}
-
-async fn environment(
-    secrets: &dyn Secrets,
-    namespace: Namespace,
-    plain: BTreeMap<String, String>,
-    refs: &BTreeMap<String, SecretName>,
-) -> ports::Result<Result<Vec<(String, String)>, MissingSecret>> {
-    let mut env = plain;
-    for (variable, secret) in refs {
-        match secrets.get(namespace, secret).await? {
-            Some(value) => env.insert(variable.clone(), value.0),
-            None => return Ok(Err(MissingSecret { variable: variable.clone(), secret: secret.clone() })),
-        };
-    }
-    Ok(Ok(env.into_iter().collect()))
 }
