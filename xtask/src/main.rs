@@ -1,1 +1,83 @@
-fn main() {}
+//! `cargo xtask`: the one door to the workspace's tasks. It drives cargo and the project's own tools; it links none of
+//! the workspace's crates, so that it builds in seconds.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
+
+mod bench;
+mod ci;
+mod deny;
+mod fuzz;
+mod generate;
+mod guests;
+mod sh;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the sless workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that a change has to pass, in steps, with a summary.
+    Ci {
+        /// Only these steps; `--list` names them.
+        steps: Vec<String>,
+        /// Names the steps and ends.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Writes what is made from the code into docs/: OpenAPI, the command line's reference, the schema of sless.toml.
+    Gen {
+        /// Writes nothing; fails when a file would change.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Checks the architecture's invariants and the house's rules for files.
+    Tidy,
+    /// Builds the guests in examples/ and tests/guests/ into the cache.
+    Guests,
+    /// Runs each fuzz target for a bounded time.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
+    },
+    /// Measures against peers; see docs/guides/benchmark.md.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let root = workspace::root();
+    let done = match Args::parse().task {
+        Task::Ci { list: true, .. } => {
+            ci::list();
+            Ok(())
+        }
+        Task::Ci { steps, .. } => ci::run(&root, &steps),
+        Task::Gen { check } => generate::run(&root, check),
+        Task::Tidy => tidy::run(&root),
+        Task::Guests => guests::run(&root).map(|made: Vec<PathBuf>| {
+            made.iter().for_each(|path| println!("{}", path.display()));
+        }),
+        Task::Fuzz { seconds } => fuzz::run(&root, seconds).map(|skipped| {
+            skipped.into_iter().for_each(|why| println!("skipped: {why}"));
+        }),
+        Task::Bench(args) => bench::run(&root, &args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
