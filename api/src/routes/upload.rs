@@ -1,0 +1,112 @@
+//! Code: in and out, as streams.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::{StreamExt, stream};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG};
+use http::{HeaderMap, StatusCode};
+use sless_core::ports::{self, ByteStream};
+use sless_core::services::UploadKind;
+use sless_core::{Code, FunctionName};
+
+use super::paths::OfFunction;
+use super::versions::Deployed;
+use crate::App;
+use crate::auth::Ns;
+use crate::error::{ApiError, ApiResult};
+use crate::extract::{self, Expected, Named, Tagged};
+
+/// How long an upload may pause: longer than networks do, short enough that dead clients don't pile up.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Upload code
+///
+/// A WebAssembly component that exports `wasi:http/incoming-handler`. It is stored and checked at once; compiling goes
+/// on behind the answer. The same bytes again make no version.
+#[utoipa::path(
+    post, path = "/v1/namespaces/{ns}/functions/{name}/upload", tag = "code", operation_id = "upload_code",
+    params(OfFunction, ("If-Match" = Option<String>, Header, description = "Only if this is still its state: an ETag, or `*`")),
+    request_body(
+        description = "The component",
+        content((Vec<u8> = "application/wasm"), (Vec<u8> = "application/octet-stream")),
+    ),
+    responses((status = 202, description = "Stored; it is being built", body = Deployed, headers(("ETag" = String, description = "The function's state")))),
+)]
+pub(crate) async fn upload(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<FunctionName>,
+    expected: Expected,
+    request: Request,
+) -> ApiResult<impl IntoResponse> {
+    let kind = kind(request.headers())?;
+    let uploaded = app.services.functions.upload(ns, &name, expected.version()?, kind, pieces(request.into_body())).await;
+    let deployed: Tagged<Deployed> = uploaded.map_err(|problem| expected.refused(problem))?.into();
+    Ok((StatusCode::ACCEPTED, deployed))
+}
+
+fn kind(headers: &HeaderMap) -> ApiResult<UploadKind> {
+    let media = extract::media_type(headers);
+    match media.as_str() {
+        "application/wasm" | "application/octet-stream" => Ok(UploadKind::Component),
+        "application/zip" | "application/x-zip-compressed" => Err(ApiError::new(
+            Code::UnsupportedMediaType,
+            "this release takes no source archives yet; build a component and send it as application/wasm",
+        )),
+        _ => {
+            let detail = format!("the Content-Type is {}; send a component as application/wasm", extract::named(&media));
+            Err(ApiError::new(Code::UnsupportedMediaType, detail))
+        }
+    }
+}
+
+fn pieces(body: Body) -> ByteStream {
+    let next = |mut body: axum::body::BodyDataStream| async move {
+        let piece = match tokio::time::timeout(PAUSE, body.next()).await {
+            Ok(None) => return None,
+            Ok(Some(Ok(piece))) => Ok(piece),
+            Ok(Some(Err(error))) => Err(ports::Error::Interrupted { reason: error.to_string() }),
+            Err(_) => Err(ports::Error::Interrupted { reason: format!("no byte came for {} seconds", PAUSE.as_secs()) }),
+        };
+        Some((piece, body))
+    };
+    stream::unfold(body.into_data_stream(), next).boxed()
+}
+
+/// Download the code of the live version
+///
+/// Byte for byte as it was uploaded.
+#[utoipa::path(
+    get, path = "/v1/namespaces/{ns}/functions/{name}/source", tag = "code", operation_id = "get_source", params(OfFunction),
+    responses((
+        status = 200, description = "The code", body = Vec<u8>, content_type = "application/wasm",
+        headers(
+            ("Content-Disposition" = String, description = "A name to save it under"),
+            ("Repr-Digest" = String, description = "Its SHA-256 (RFC 9530)"),
+        ),
+    )),
+)]
+pub(crate) async fn source(State(app): State<App>, Ns(ns): Ns, Named(name): Named<FunctionName>) -> ApiResult<Response> {
+    let source = app.services.functions.source(ns, &name).await?;
+    // Names of functions and extensions are letters, digits, hyphens and dots: nothing to escape.
+    let disposition = format!("attachment; filename=\"{}\"", source.file_name);
+    let headers = [(CONTENT_TYPE, source.content_type.to_owned()), (CONTENT_DISPOSITION, disposition)];
+    let mut response = (headers, Body::from_stream(source.stream)).into_response();
+    if let Some(digest) = source.sha256 {
+        let digests = [
+            (ETAG, format!("\"{digest}\"")),
+            (http::HeaderName::from_static("repr-digest"), format!("sha-256=:{}:", STANDARD.encode(digest.as_bytes()))),
+        ];
+        for (name, value) in digests {
+            if let Ok(value) = value.parse() {
+                response.headers_mut().insert(name, value);
+            }
+        }
+    }
+    Ok(response)
+}
