@@ -49,7 +49,7 @@ export LD_LIBRARY_PATH='$usr/lib/$(uname -m)-linux-gnu'\${LD_LIBRARY_PATH:+:\$LD
 export PATH='$usr/bin':"\$PATH" RUSTC='$usr/bin/rustc'
 unset RUSTUP_TOOLCHAIN
 export CARGO_TARGET_WASM32_WASIP2_LINKER='$(component_linker)'
-export CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS='-C link-arg=--wasm-ld-path=/usr/bin/wasm-ld-22 -C link-arg=--initial-memory=2097152'
+export CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS='-C link-arg=--wasm-ld-path=/usr/bin/wasm-ld-22'
 LINES
 }
 
