@@ -8,4 +8,4 @@ mod pack;
 mod store;
 
 pub use pack::{Error, Pack, PackWriter};
-pub use store::{Packs, Stats};
+pub use store::{PackFile, Packs, Stats};

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, Mode, OFlags, openat};
 use sless_core::Digest;
 use sless_core::build_protocol::{CacheUse, PACK_EXTENSION};
 
@@ -51,19 +50,10 @@ impl fmt::Debug for Packs {
 }
 
 impl Packs {
-    /// Opens the packs of folders, the first folder's first; files that are none are left out. New functions go into `write`.
-    pub fn open(folders: &[OwnedFd], write: Option<PackWriter>, engine: &Digest) -> Self {
-        let read = folders.iter().enumerate().flat_map(|(n, folder)| packs_of(folder, n == 0, engine)).collect();
-        Self(Arc::new(Inner { read, write, ..Inner::default() }))
-    }
-
-    /// Opens a folder for [`Self::open`].
-    ///
-    /// # Errors
-    /// When it is no folder that can be read.
-    pub fn folder(path: &Path) -> std::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    /// Reads the packs; files that are none, or of another engine, are left out. New functions go into `write`.
+    pub fn new(files: Vec<PackFile>, write: Option<PackWriter>, engine: &Digest) -> Self {
+        let open = |PackFile { name, file }| Some(Named { name, pack: Pack::open(file, engine).ok()?, used: AtomicBool::new(false) });
+        Self(Arc::new(Inner { read: files.into_iter().filter_map(open).collect(), write, ..Inner::default() }))
     }
 
     /// How it did so far.
@@ -87,21 +77,34 @@ impl Packs {
     }
 }
 
-fn packs_of(folder: &OwnedFd, first: bool, engine: &Digest) -> Vec<Named> {
-    let Ok(entries) = Dir::read_from(folder) else { return Vec::new() };
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_str().ok()?.to_owned()))
-        .filter(|name| Path::new(name).extension().is_some_and(|e| e == PACK_EXTENSION))
-        .collect();
-    // Which of two equal functions is taken must not hang on the order of the folder.
-    names.sort_unstable();
-    names.truncate(MAX_PACKS);
-    let open = |name: String| {
-        let file = openat(folder.as_fd(), &*name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let pack = Pack::open(file.into(), engine).ok()?;
-        Some(Named { name: first.then_some(name), pack, used: AtomicBool::new(false) })
-    };
-    names.into_iter().filter_map(open).collect()
+/// A file that may be a pack, open but not read: it was written by an earlier builder, so it is read in the sandbox only.
+pub struct PackFile {
+    /// Its file name, if it is of the first folder.
+    name: Option<String>,
+    file: File,
+}
+
+impl PackFile {
+    /// All files of these folders that are named like packs, the first folder's first. A folder that is not there is empty.
+    pub fn find(folders: &[PathBuf]) -> Vec<Self> {
+        folders.iter().enumerate().flat_map(|(n, folder)| Self::find_in(folder, n == 0)).collect()
+    }
+
+    fn find_in(folder: &Path, first: bool) -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| Path::new(name).extension().is_some_and(|e| e == PACK_EXTENSION))
+            .collect();
+        // Which of two equal functions is taken must not hang on the order of the folder.
+        names.sort_unstable();
+        names.truncate(MAX_PACKS);
+        let open = |name: String| {
+            let file = File::open(folder.join(&name)).ok()?;
+            Some(Self { name: first.then_some(name), file })
+        };
+        names.into_iter().filter_map(open).collect()
+    }
 }
 
 impl wasmtime::CacheStore for Packs {
