@@ -240,7 +240,7 @@ class Runner {
     if (call.over) return;
     call.over = true;
     if (call.answered) {
-      call.res.destroy();
+      setImmediate(() => call.res.destroy()); // After the pieces that are on their way.
       return;
     }
     const { status, headers, body } = problem.answer(code, detail, call.path, call.requestId);

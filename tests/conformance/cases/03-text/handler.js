@@ -1,0 +1,3 @@
+export async function handler(event) {
+  return event.path === '/empty' ? '' : 'grüße, 世界 \u{1F600}\n';
+}

@@ -1,0 +1,3 @@
+def handler(event, context):
+    status = int(event["path"].strip("/"))
+    return {"statusCode": status, "body": f"status {status}"}

@@ -1,0 +1,1 @@
+export const handler = (event) => event.path;

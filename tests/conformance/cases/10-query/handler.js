@@ -1,0 +1,3 @@
+export async function handler(event) {
+  return { query: event.query, raw: event.rawQuery };
+}

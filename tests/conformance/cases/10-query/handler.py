@@ -1,0 +1,2 @@
+def handler(event, context):
+    return {"query": event["query"], "raw": event["rawQuery"]}

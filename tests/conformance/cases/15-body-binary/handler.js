@@ -1,0 +1,3 @@
+export async function handler({ body, isBase64Encoded }) {
+  return { body, isBase64Encoded };
+}

@@ -1,0 +1,1 @@
+exports.handler = async (event) => 'x'.repeat(Number(event.path.slice(1)));

@@ -1,0 +1,3 @@
+exports.handler = function handler(event, context) {
+  return event.path === '/later' ? Promise.resolve({ later: true }) : { later: false };
+};

@@ -1,0 +1,6 @@
+async def later(value):
+    return value
+
+
+def handler(event, context):
+    return later({"later": True}) if event["path"] == "/later" else {"later": False}

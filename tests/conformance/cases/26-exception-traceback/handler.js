@@ -1,0 +1,5 @@
+const inner = (amount) => amount.total.value;
+
+export async function handler() {
+  return inner({});
+}

@@ -1,0 +1,3 @@
+export async function handler(event) {
+  return { statusCode: 200, headers: { 'Content-Length': event.query.n }, body: '12345' };
+}

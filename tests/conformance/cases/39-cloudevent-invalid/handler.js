@@ -1,0 +1,3 @@
+export async function handler(event) {
+  return 'specversion' in event ? { event } : { http: event.method };
+}

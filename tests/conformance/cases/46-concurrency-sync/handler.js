@@ -1,0 +1,1 @@
+exports.handler = (event) => new Promise((resolve) => setTimeout(() => resolve(event.body), 200));

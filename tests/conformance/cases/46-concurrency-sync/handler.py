@@ -1,0 +1,6 @@
+import time
+
+
+def handler(event, context):
+    time.sleep(0.2)
+    return event["body"]

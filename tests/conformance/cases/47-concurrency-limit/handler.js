@@ -1,0 +1,4 @@
+export async function handler() {
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  return 'done';
+}

@@ -1,0 +1,3 @@
+export async function main(event) {
+  return { from: 'src/app', path: event.path };
+}

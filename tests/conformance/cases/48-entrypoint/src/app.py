@@ -1,0 +1,2 @@
+def main(event, context):
+    return {"from": "src/app", "path": event["path"]}
