@@ -1,0 +1,121 @@
+//! Ports that a test steers: a builder whose builds wait until they are let go, and an invoker that answers with what
+//! it would have served.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Invoker};
+use sless_core::version::Revision;
+use sless_core::{Body, Call, Digest, Failure, Outcome, Runtime, Target, body};
+use tokio::sync::Semaphore;
+
+/// A builder of which the "component" is any text. `reject…` fails its build, `broken…` its check.
+pub struct SteeredBuilds {
+    /// Where code and artifacts are.
+    pub blobs: Arc<dyn Blobs>,
+    /// The engine that it says it builds for.
+    pub engine: Digest,
+    /// A build takes one permit; none are there while a test holds builds back.
+    pub go: Semaphore,
+    /// Builds begun.
+    pub begun: AtomicUsize,
+    /// Builds that came to their end.
+    pub ended: AtomicUsize,
+    /// So many builds fail as the platform's fault first.
+    pub flaky: AtomicUsize,
+}
+
+impl SteeredBuilds {
+    /// Lets every build go on.
+    pub fn new(blobs: Arc<dyn Blobs>) -> Arc<Self> {
+        Self::held(blobs, Semaphore::MAX_PERMITS)
+    }
+
+    /// Lets `permits` builds go on.
+    pub fn held(blobs: Arc<dyn Blobs>, permits: usize) -> Arc<Self> {
+        Arc::new(Self {
+            blobs,
+            engine: Digest::of(b"engine 1"),
+            go: Semaphore::new(permits),
+            begun: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+            flaky: AtomicUsize::new(0),
+        })
+    }
+
+    async fn text(&self, key: &BlobKey) -> Result<Vec<u8>, BuildError> {
+        ports::blobs::read(self.blobs.as_ref(), key, 1 << 20)
+            .await
+            .map_err(|error| BuildError::Failed { doing: "read the code".into(), source: Box::new(error) })
+    }
+}
+
+#[async_trait]
+impl Builds for SteeredBuilds {
+    fn engine(&self) -> Digest {
+        self.engine
+    }
+
+    async fn check(&self, _: Runtime, source: &BlobKey) -> Result<Checked, BuildError> {
+        if self.text(source).await?.starts_with(b"broken") {
+            return Err(BuildError::Rejected { reason: "it is broken".into(), log: String::new() });
+        }
+        Ok(Checked::default())
+    }
+
+    async fn build(&self, job: BuildJob) -> Result<Built, BuildError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.go.acquire().await.unwrap().forget();
+        let code = self.text(&job.source).await?;
+        if self.flaky.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(BuildError::Failed { doing: "start the builder".into(), source: "no processes left".into() });
+        }
+        if code.starts_with(b"reject") {
+            return Err(BuildError::Rejected { reason: "it does not compile".into(), log: "line 1: no\n".into() });
+        }
+        let compiled = [b"compiled ", code.as_slice()].concat();
+        let artifact = Digest::of(&compiled);
+        let size_bytes = compiled.len() as u64;
+        let stored = self.blobs.put(&BlobKey::artifact(&artifact), ports::blobs::once(compiled), 1 << 20).await;
+        stored.map_err(|error| BuildError::Failed { doing: "store the artifact".into(), source: Box::new(error) })?;
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        let log = format!("built {} bytes\n", code.len());
+        Ok(Built { artifact, size_bytes, wasm: job.sha256, engine: self.engine, log, took: Duration::from_millis(7) })
+    }
+}
+
+/// Answers each call with the version, the environment and the artifact's digest that it was made for.
+#[derive(Default)]
+pub struct EchoInvoker {
+    /// Versions that can't be prepared, by the number, and how.
+    pub refuse: Mutex<HashMap<u32, Failure>>,
+}
+
+struct EchoTarget {
+    revision: Arc<Revision>,
+    refuse: Option<Failure>,
+}
+
+impl Invoker for EchoInvoker {
+    fn target(&self, revision: Arc<Revision>) -> Arc<dyn Target> {
+        let refuse = self.refuse.lock().unwrap().get(&revision.version.0).cloned();
+        Arc::new(EchoTarget { revision, refuse })
+    }
+}
+
+#[async_trait]
+impl Target for EchoTarget {
+    async fn prepare(&self) -> Result<(), Failure> {
+        self.refuse.clone().map_or(Ok(()), Err)
+    }
+
+    async fn call(&self, _: Call) -> Result<http::Response<Body>, Failure> {
+        let Revision { version, env, artifact, .. } = self.revision.as_ref();
+        let artifact = artifact.as_ref().ok_or_else(|| Failure::new(Outcome::Internal, "no artifact"))?;
+        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        Ok(http::Response::new(body::full(format!("v{version} {} {}", env.join(","), artifact.digest))))
+    }
+}
