@@ -1,0 +1,184 @@
+//! One call's state, shared by its guest, its limits, its log and whoever waits for it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use sless_core::call::{CallRecord, Usage};
+use sless_core::invocation::ColdGrade;
+use sless_core::outcome::{Failure, Outcome};
+use sless_core::ports::logs::Stream;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use crate::host::Inner;
+use crate::logs::{CallLog, Origin};
+
+/// The head of a response as the guest set it, or the error that it set instead.
+pub(crate) type Head = Result<http::Response<HyperOutgoingBody>, ErrorCode>;
+
+/// One call.
+pub(crate) struct CallState {
+    pub(crate) record: Arc<CallRecord>,
+    pub(crate) host: Arc<Inner>,
+    /// When the call has to be over.
+    pub(crate) deadline: Instant,
+    cpu_budget: Duration,
+    /// Processor time of the polls that have ended, and the start of the one under way, in ns since the record's start.
+    cpu_ns: AtomicU64,
+    poll_started_ns: AtomicU64,
+    peak_memory_bytes: AtomicU64,
+    memory_refused: AtomicBool,
+    failed: OnceLock<Failure>,
+    head: Mutex<Option<Head>>,
+    log: Mutex<CallLog>,
+    logged: AtomicBool,
+}
+
+impl CallState {
+    pub(crate) fn new(record: Arc<CallRecord>, host: Arc<Inner>) -> Self {
+        let spec = &record.revision.spec;
+        let deadline = record.started + Duration::from_secs(spec.timeout_seconds.into());
+        let cpu_budget = Duration::from_millis(spec.limits.cpu_ms.into());
+        Self {
+            record,
+            host,
+            deadline,
+            cpu_budget,
+            cpu_ns: AtomicU64::new(0),
+            poll_started_ns: AtomicU64::new(0),
+            peak_memory_bytes: AtomicU64::new(0),
+            memory_refused: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            head: Mutex::new(None),
+            log: Mutex::new(CallLog::default()),
+            logged: AtomicBool::new(false),
+        }
+    }
+
+    fn since_start_ns(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.record.started).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A poll of the guest begins.
+    pub(crate) fn poll_begins(&self, now: Instant) {
+        self.poll_started_ns.store(self.since_start_ns(now), Ordering::Relaxed);
+    }
+
+    /// It has ended; its time is charged.
+    pub(crate) fn poll_ends(&self, now: Instant) {
+        let took = self.since_start_ns(now).saturating_sub(self.poll_started_ns.load(Ordering::Relaxed));
+        self.cpu_ns.fetch_add(took, Ordering::Relaxed);
+    }
+
+    /// Whether a guest that computes may go on; asked at every tick, in the middle of a poll.
+    pub(crate) fn may_compute(&self) -> bool {
+        let now = Instant::now();
+        let this_poll = self.since_start_ns(now).saturating_sub(self.poll_started_ns.load(Ordering::Relaxed));
+        let used = Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed).saturating_add(this_poll));
+        if used > self.cpu_budget {
+            let ms = self.cpu_budget.as_millis();
+            self.fail(Failure::new(
+                Outcome::DeadlineExceeded,
+                format!("the function used more processor time than limits.cpuMs = {ms} allows"),
+            ));
+        } else if now >= self.deadline {
+            self.fail(self.too_late());
+        } else if self.host.cut.is_cancelled() {
+            self.fail(self.host.shutting_down());
+        }
+        self.failed.get().is_none()
+    }
+
+    /// The failure of a call that takes too long.
+    pub(crate) fn too_late(&self) -> Failure {
+        let seconds = self.record.revision.spec.timeout_seconds;
+        Failure::new(
+            Outcome::DeadlineExceeded,
+            format!("the function did not finish within timeoutSeconds = {seconds}"),
+        )
+    }
+
+    /// Ends the call from inside the guest; the first reason counts.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let _ = self.failed.set(failure);
+    }
+
+    /// Why the call has to end, if it has to.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failed.get()
+    }
+
+    pub(crate) fn memory_is(&self, bytes: u64) {
+        self.peak_memory_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn memory_refused(&self) {
+        self.memory_refused.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn was_memory_refused(&self) -> bool {
+        self.memory_refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_head(&self, head: Head) {
+        *lock(&self.head) = Some(head);
+    }
+
+    pub(crate) fn has_head(&self) -> bool {
+        lock(&self.head).is_some()
+    }
+
+    pub(crate) fn take_head(&self) -> Option<Head> {
+        lock(&self.head).take()
+    }
+
+    fn origin(&self) -> Origin<'_> {
+        let revision = &self.record.revision;
+        Origin { revision, invocation: self.record.id, limit_bytes: revision.spec.limits.log_bytes.into() }
+    }
+
+    /// Takes what the guest printed.
+    pub(crate) fn print(&self, stream: Stream, bytes: &[u8]) {
+        self.logged.store(true, Ordering::Relaxed);
+        let origin = self.origin();
+        let mut log = lock(&self.log);
+        log.print(&origin, stream, bytes, || self.host.clock.now());
+        log.flush(&origin, &*self.host.logs, false);
+    }
+
+    /// Adds a line of the platform's to the function's log.
+    pub(crate) fn say(&self, line: String) {
+        self.logged.store(true, Ordering::Relaxed);
+        lock(&self.log).say(&self.origin(), line, self.host.clock.now());
+    }
+
+    /// Hands on what was logged, so that it can be followed while the guest waits.
+    pub(crate) fn flush_log(&self) {
+        if self.logged.load(Ordering::Relaxed) {
+            lock(&self.log).flush(&self.origin(), &*self.host.logs, true);
+        }
+    }
+
+    /// Reports to the call's record. The guest is gone by now.
+    pub(crate) fn report(&self, cold: Option<ColdGrade>, failure: Option<Failure>) {
+        let mut log_tail = String::new();
+        if self.logged.load(Ordering::Relaxed) {
+            let mut log = lock(&self.log);
+            log.end(&self.origin(), &*self.host.logs, || self.host.clock.now());
+            log_tail = log.take_tail();
+        }
+        self.record.used(Usage {
+            cold,
+            cpu: Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed)),
+            peak_memory_bytes: self.peak_memory_bytes.load(Ordering::Relaxed),
+            log_tail,
+            failure,
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it was held leaves a log or a head that is whole enough to be reported.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
