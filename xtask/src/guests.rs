@@ -45,7 +45,8 @@ pub(crate) fn folders(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-fn build(root: &Path, folder: &Path, target: &Path, components: &Path) -> Result<PathBuf> {
+/// Builds one into `components`.
+pub(crate) fn build(root: &Path, folder: &Path, target: &Path, components: &Path) -> Result<PathBuf> {
     // The script's words set the compiler; without effect where rustup has the target.
     let script = format!(
         "eval \"$('{}' env)\"; exec cargo build --quiet --release --target {TARGET}",
