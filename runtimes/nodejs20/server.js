@@ -21,7 +21,6 @@ const MAX_HEAD_BYTES = 64 << 10;
 const MAX_HEADERS = 200;
 // Above the 90 s that common clients keep idle connections, so that it is they who close.
 const IDLE_MILLISECONDS = 120_000;
-const HEAD_MILLISECONDS = 10_000;
 const BODY_MILLISECONDS = 300_000;
 const SWEEP_MILLISECONDS = 500;
 // How long a refused client is still read, so that the answer is not lost to a reset.
@@ -33,16 +32,24 @@ const NO_BODY = Buffer.alloc(0);
 
 const exit = process.exit.bind(process);
 
-/** Answers without a call; `linger` reads on for a moment what the client still sends. */
+const refused = new WeakSet();
+
+/** Answers without a call and ends the connection, after a moment in which what the client still sends is read over. */
 function refuse(req, res, code, detail) {
   const { status, headers, body } = problem.answer(code, detail, req.url.split('?', 1)[0], req.headers['x-request-id'] ?? '');
-  res.writeHead(status, [...headers, 'content-length', String(body.length)]);
-  res.end(req.method === 'HEAD' ? undefined : body);
-  if (req.complete) return;
   const { socket } = req;
-  req.resume();
+  headers.push('content-length', String(body.length));
+  const bodyFollows = req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0;
+  // Node ends the connection at once where this is said, and what still comes would turn the answer into a reset.
+  if (!bodyFollows) headers.push('connection', 'close');
+  res.writeHead(status, headers);
+  res.end(req.method === 'HEAD' ? undefined : body);
+  refused.add(socket); // What follows must not be taken for a request.
+  if (!bodyFollows) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MILLISECONDS);
-  req.on('close', () => clearTimeout(timer));
+  socket.on('close', () => clearTimeout(timer));
+  req.on('end', () => socket.end());
+  req.resume();
 }
 
 /** Path and query of a request target, byte for byte; undefined if it is none. */
@@ -58,15 +65,28 @@ function target(req) {
   return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 }
 
+function count(rawHeaders, name) {
+  let times = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i].length === name.length && rawHeaders[i].toLowerCase() === name) times += 1;
+  }
+  return times;
+}
+
 function listener(runner, config) {
   const tooLarge = (req, res) =>
     refuse(req, res, 'payload_too_large', `the body has more than ${config.requestBytes} bytes (limits.requestBytes)`);
 
   return function onRequest(req, res) {
+    if (refused.has(req.socket)) return undefined;
     const parts = target(req);
     if (parts === undefined) return refuse(req, res, 'bad_request', 'the request target is no path');
     if (req.rawHeaders.length > MAX_HEADERS * 2) {
       return refuse(req, res, 'headers_too_large', `there are more than ${MAX_HEADERS} headers`);
+    }
+    const hosts = count(req.rawHeaders, 'host');
+    if (hosts > 1 || (hosts === 0 && req.httpVersionMinor === 1)) {
+      return refuse(req, res, 'bad_request', 'there has to be one Host header');
     }
     const [path, query] = parts;
     const length = req.headers['content-length'];
@@ -170,11 +190,12 @@ function serve(config, handler) {
   const onRequest = listener(runner, config);
   const server = http.createServer({
     maxHeaderSize: MAX_HEAD_BYTES,
-    headersTimeout: HEAD_MILLISECONDS,
+    headersTimeout: config.headSeconds * 1000,
     requestTimeout: BODY_MILLISECONDS,
     keepAliveTimeout: IDLE_MILLISECONDS,
     connectionsCheckingInterval: SWEEP_MILLISECONDS,
     noDelay: true,
+    requireHostHeader: false, // `onRequest` says it in our words, and refuses two as well.
   });
   server.maxHeadersCount = 0; // Node would drop what is over; `onRequest` says 431.
   server.maxConnections = MAX_CONNECTIONS;
@@ -231,6 +252,9 @@ async function main() {
     process.exitCode = EXIT_HANDLER;
   };
   process.once('exit', unsettled);
+  process.exit = () => {
+    throw new Error('process.exit() was called while the file was loaded');
+  };
   let handler;
   try {
     handler = await load(config.functionDir, config.entrypoint);

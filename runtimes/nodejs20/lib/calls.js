@@ -7,8 +7,9 @@ const logs = require('./logs.js');
 const problem = require('./problem.js');
 const { prepare, piece, BadResponse, TEXT, BINARY } = require('./response.js');
 
-// A call over the concurrency waits this long for its turn, then 429; as many may wait as may run.
-const QUEUE_WAIT_MILLISECONDS = 1000;
+// A call over the concurrency waits this long for its turn, then 429. A burst that is over in a moment is served.
+const QUEUE_WAIT_MILLISECONDS = 2000;
+const MAX_WAITING = 1024;
 const MAX_REQUEST_ID_CHARS = 128;
 
 class Call {
@@ -92,7 +93,7 @@ class Runner {
       this.#stop(call);
     });
     if (this.running < this.settings.concurrency) this.#begin(call);
-    else if (this.waiting.length < this.settings.concurrency) {
+    else if (this.waiting.length < MAX_WAITING) {
       this.waiting.push(call);
       const wait = Math.min(QUEUE_WAIT_MILLISECONDS, this.timeoutMilliseconds);
       call.timer = setTimeout(() => {

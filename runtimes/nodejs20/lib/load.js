@@ -80,7 +80,7 @@ function explain(error, root, url) {
   if (error?.code === 'ERR_MODULE_NOT_FOUND' || error?.code === 'MODULE_NOT_FOUND') {
     const wanted = /'([^']+)'/.exec(error.message)?.[1] ?? 'it';
     const importer = place.file ?? relative(error.requireStack?.[0] ?? /imported from (\S+)$/.exec(error.message)?.[1], root);
-    const line = place.line ?? lineOf(importer, wanted, root);
+    const line = place.line ?? lineOf(importer, wanted, root) ?? lineOf(importer, path.basename(wanted), root);
     const isFile = wanted.startsWith('.') || wanted.startsWith('/');
     const remedy = isFile
       ? 'add the file to the source, or correct the path (ES modules need the extension)'

@@ -40,6 +40,8 @@ function read(env) {
     logBytes: number(env, 'SLESS_LOG_BYTES', 64 << 10, 0, MIB, true),
     // Below the 30 s that Kubernetes waits before it kills.
     graceSeconds: number(env, 'SLESS_GRACE_SECONDS', 25, 0, 900, false),
+    // A client has this long for request line and headers.
+    headSeconds: number(env, 'SLESS_HEAD_SECONDS', 10, 0.1, 300, false),
     logLevel,
   });
 }

@@ -39,6 +39,7 @@ class Service:
         self.connections: set = set()
         self.max_connections = _max_connections()
         self.max_body = settings.request_bytes
+        self.head_seconds = settings.head_seconds
         self.draining = False
 
     def call(self, connection, method, path, query, headers, body) -> None:
@@ -149,6 +150,8 @@ def serve(settings, handler) -> int:
 def main() -> int:
     """`python3 -m sless_runtime [--check]`; `--check` only loads the handler (at build)."""
     check = sys.argv[1:] == ["--check"]
+    # The file system may be read-only; the image has compiled files from its build.
+    sys.dont_write_bytecode = True
     # Before anything is read, so that every word of this process is a record.
     logs.install("info")
     try:

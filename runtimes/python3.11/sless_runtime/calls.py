@@ -13,8 +13,11 @@ from . import logs, problem
 from .response import BINARY, TEXT, BadResponse, Prepared, piece, prepare
 from .workers import Job, Overdue, Workers
 
-# A call over the concurrency waits this long for its turn, then 429; as many may wait as may run.
-QUEUE_WAIT_SECONDS = 1.0
+# A call over the concurrency waits this long for its turn, then 429. A burst that is over in a moment is served.
+QUEUE_WAIT_SECONDS = 2.0
+MAX_WAITING = 1024
+# Between interrupts of a thread whose time is up.
+INTERRUPT_SECONDS = 1.0
 # Pieces of a streamed body on their way from a thread to the client.
 PIECES_AHEAD = 8
 MAX_REQUEST_ID_CHARS = 128
@@ -116,7 +119,7 @@ class Runner:
             return
         if self.running < self.settings.concurrency:
             self._begin(call)
-        elif len(self.waiting) < self.settings.concurrency:
+        elif len(self.waiting) < MAX_WAITING:
             self.waiting.append(call)
             wait = min(QUEUE_WAIT_SECONDS, self.settings.timeout_seconds)
             call.timer = self.loop.call_later(wait, self._give_up, call)
@@ -371,12 +374,18 @@ class Runner:
             # The thread keeps its slot until it really ends: it may be in code that can't be interrupted.
             call.stuck = True
             self.stuck += 1
-            self.workers.interrupt(call.job)
             if call.credit is not None:
                 call.credit.release()
+            self._interrupt(call)
         elif call.task is not None:
             call.task.cancel()
             self._free(call)
+
+    def _interrupt(self, call):
+        """Interrupts a call's thread until it ends: an `except:` in a loop may swallow it once."""
+        if call.job is not None:
+            self.workers.interrupt(call.job)
+            self.loop.call_later(INTERRUPT_SECONDS, self._interrupt, call)
 
     def _release(self, call):
         """The handler has ended."""

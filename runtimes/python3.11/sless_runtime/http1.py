@@ -21,7 +21,6 @@ MAX_CHUNK_LINE_BYTES = 256
 MAX_AHEAD_BYTES = 64 << 10
 # Above the 90 s that common clients keep idle connections, so that it is they who close.
 IDLE_SECONDS = 120
-HEAD_SECONDS = 10
 BODY_PAUSE_SECONDS = 30
 BODY_SECONDS = 300
 # How long a refused client is still read, so that the answer is not lost to a reset.
@@ -96,7 +95,7 @@ class Connection(asyncio.Protocol):
             return
         buf = self.buf
         if self.state == HEAD and not buf:
-            self.deadline = self.loop.time() + HEAD_SECONDS
+            self.deadline = self.loop.time() + self.service.head_seconds
         buf += data
         if self.state == BUSY or self.paused:
             if len(buf) > MAX_AHEAD_BYTES and not self.held:
@@ -386,7 +385,7 @@ class Connection(asyncio.Protocol):
         self.call = None
         if self.keep_alive:
             self.state = HEAD
-            self.deadline = self.loop.time() + (HEAD_SECONDS if self.buf else IDLE_SECONDS)
+            self.deadline = self.loop.time() + (self.service.head_seconds if self.buf else IDLE_SECONDS)
             if self.buf or self.held:
                 self._advance()
             return

@@ -27,6 +27,7 @@ class Settings:
     response_bytes: int
     log_bytes: int
     grace_seconds: float
+    head_seconds: float
     log_level: str
 
 
@@ -67,5 +68,7 @@ def read(env) -> Settings:
         log_bytes=_number(env, "SLESS_LOG_BYTES", 64 << 10, 0, MIB, int),
         # Below the 30 s that Kubernetes waits before it kills.
         grace_seconds=_number(env, "SLESS_GRACE_SECONDS", 25.0, 0, 900, float),
+        # A client has this long for request line and headers.
+        head_seconds=_number(env, "SLESS_HEAD_SECONDS", 10.0, 0.1, 300, float),
         log_level=level,
     )
