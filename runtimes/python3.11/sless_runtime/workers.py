@@ -64,9 +64,13 @@ class Workers:
     def _drain(self):
         self._woken = False
         posts = self._posts
-        while posts:
+        # Only what is there now: a thread that posts as fast as this takes would keep out everything else.
+        for _ in range(len(posts)):
             tell, outcome = posts.popleft()
             tell(*outcome)
+        if posts and not self._woken:
+            self._woken = True
+            self._loop.call_soon(self._drain)
 
     def interrupt(self, job: Job) -> None:
         """Interrupts the job if it still runs."""

@@ -1,5 +1,7 @@
 //! What the JavaScript in `js/` can't do itself, as functions of one object that only that code sees.
 
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rquickjs_core::{Array, Ctx, Function, Object, Result, String as JsString, TypedArray, Value};
 use sha1::Sha1;
@@ -33,6 +35,7 @@ pub(crate) fn object<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
         "utf8Decode" => utf8_decode,
         "utf16Decode" => utf16_decode,
         "latin1Decode" => latin1_decode,
+        "base64Decode" => base64_decode,
         "base64Encode" => |bytes: TypedArray<'_, u8>| to_base64(&bytes::from_array(&bytes)),
         "digest" => digest,
         "hmac" => hmac,
@@ -145,45 +148,21 @@ fn latin1_decode<'js>(ctx: Ctx<'js>, bytes: TypedArray<'js, u8>) -> Result<JsStr
     JsString::from_str(ctx, &bytes::from_latin1(&bytes::from_array(&bytes)))
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Standard alphabet with padding (RFC 4648, section 4); strict, but for the bits behind the last byte, as in Node.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Base64 with padding (RFC 4648, section 4).
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
-    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let sextet = (word >> (18 - 6 * place)) & 63;
-            out.push(if place <= chunk.len() { ALPHABET[sextet as usize] } else { b'=' });
-        }
-    }
-    String::from_utf8(out).unwrap_or_default()
+    BASE64.encode(bytes)
 }
 
-/// Strict: padded, nothing else in it.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for chunk in text[..text.len() - padding].chunks(4) {
-        let mut word = 0_u32;
-        for byte in chunk {
-            let sextet = match byte {
-                b'A'..=b'Z' => byte - b'A',
-                b'a'..=b'z' => byte - b'a' + 26,
-                b'0'..=b'9' => byte - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            word = word << 6 | u32::from(sextet);
-        }
-        word <<= 6 * (4 - chunk.len());
-        out.extend_from_slice(&word.to_be_bytes()[1..chunk.len()]);
-    }
-    Some(out)
+    BASE64.decode(text).ok()
+}
+
+/// Bytes of base64 text, or null where it is none.
+fn base64_decode<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<Option<TypedArray<'js, u8>>> {
+    from_base64(&bytes::utf8(&text)?).map(|decoded| bytes::to_array(&ctx, decoded)).transpose()
 }
 
 /// A hash of bytes, or null for an algorithm that there is none of here.
