@@ -14,7 +14,7 @@ import time
 RUNTIMES = pathlib.Path(__file__).resolve().parent.parent
 FUNCTION = pathlib.Path(__file__).resolve().parent / "function"
 COMMANDS = {
-    "python3.11": [os.environ.get("PYTHON", sys.executable), "-m", "sless_runtime"],
+    "python3.11": [os.environ.get("PYTHON", sys.executable), str(RUNTIMES / "python3.11/server.py")],
     "nodejs20": [os.environ.get("NODE", "node"), str(RUNTIMES / "nodejs20/server.js")],
 }
 START_SECONDS = 20
@@ -36,8 +36,7 @@ class Process:
 
     def __init__(self, runtime, folder=FUNCTION, args=(), **env):
         environment = {k: os.environ[k] for k in ("PATH", "HOME") if k in os.environ}
-        environment.update(PORT="0", SLESS_HOST="127.0.0.1", SLESS_FUNCTION_DIR=str(folder),
-                           PYTHONPATH=str(RUNTIMES / "python3.11"))
+        environment.update(PORT="0", SLESS_HOST="127.0.0.1", SLESS_FUNCTION_DIR=str(folder))
         environment.update((k, str(v)) for k, v in env.items())
         self.out = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*COMMANDS[runtime], *args], stdout=self.out, stderr=subprocess.STDOUT,

@@ -26,7 +26,7 @@ import urllib.parse
 HERE = pathlib.Path(__file__).resolve().parent
 RUNTIMES = HERE.parent.parent / "runtimes"
 SERVERS = {
-    "python3.11": [os.environ.get("PYTHON", sys.executable), "-m", "sless_runtime"],
+    "python3.11": [os.environ.get("PYTHON", sys.executable), str(RUNTIMES / "python3.11/server.py")],
     "nodejs20": [os.environ.get("NODE", "node"), str(RUNTIMES / "nodejs20/server.js")],
 }
 ANSWER_SECONDS = 30
@@ -303,8 +303,6 @@ class Server:
             "SLESS_REQUEST_BYTES": limits.get("requestBytes", ""),
             "SLESS_RESPONSE_BYTES": limits.get("responseBytes", ""),
             "SLESS_LOG_BYTES": limits.get("logBytes", ""),
-            "PYTHONPATH": RUNTIMES / "python3.11",
-            "PYTHONDONTWRITEBYTECODE": 1,
             **settings.get("env", {}),
         }
         environment = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}

@@ -74,6 +74,11 @@ function install(level) {
   threshold = RANK[level];
   process.stdout.write = writer('info');
   process.stderr.write = writer('error');
+  // Node prints warnings past `process.stderr`.
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => {
+    platform('warn', warning.message, current.getStore()?.requestId, { warning: warning.name, stack: warning.stack });
+  });
   const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' };
   for (const [method, as] of Object.entries(levels)) console[method] = (...args) => user(as, format(...args));
   console.trace = (...args) => {

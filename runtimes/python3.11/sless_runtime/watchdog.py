@@ -1,9 +1,10 @@
 """Notices an `async` handler that blocks the loop past its deadline, and interrupts it."""
 
-import faulthandler
 import os
+import sys
 import threading
 import time
+import traceback
 
 from . import logs
 from .workers import interrupt
@@ -38,9 +39,9 @@ class Watchdog:
             if late < self._patience:
                 continue
             if late > self._patience + HOPELESS_SECONDS:
+                stack = "".join(traceback.format_stack(sys._current_frames().get(self._main)))
                 logs.platform("error", "the handler blocks the event loop and can't be interrupted; restarting",
-                              blockedSeconds=round(late, 1))
-                faulthandler.dump_traceback(2)
+                              blockedSeconds=round(late, 1), stack=stack)
                 os._exit(EXIT_STUCK)
             logs.platform("warn", "the handler blocks the event loop; use a plain `def`, or await", None,
                           blockedSeconds=round(late, 1))

@@ -311,14 +311,15 @@ pub(crate) fn handler<'js>(ctx: &Ctx<'js>) -> Result<Function<'js>, Failed> {
         Ready(Persistent<Function<'static>>),
         Later(Unit, String, String),
     }
-    let found = STATE.with_borrow_mut(|state| match state.as_mut()?.function.take()? {
-        Loaded::Ready(handler) => {
-            if let Some(state) = state {
-                state.function = Some(Loaded::Ready(handler.clone()));
+    let found = STATE.with_borrow_mut(|state| {
+        let function = &mut state.as_mut()?.function;
+        match function.take()? {
+            Loaded::Ready(handler) => {
+                *function = Some(Loaded::Ready(handler.clone()));
+                Some(Found::Ready(handler))
             }
-            Some(Found::Ready(handler))
+            Loaded::Later { unit, handler, name } => Some(Found::Later(unit, handler, name)),
         }
-        Loaded::Later { unit, handler, name } => Some(Found::Later(unit, handler, name)),
     });
     match found {
         None => Err(Failed::NoHandler("the file failed to load in this instance".to_owned())),

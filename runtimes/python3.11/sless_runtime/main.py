@@ -148,10 +148,8 @@ def serve(settings, handler) -> int:
 
 
 def main() -> int:
-    """`python3 -m sless_runtime [--check]`; `--check` only loads the handler (at build)."""
+    """Serves; with `--check` only loads the handler, as a build does. The exit code says what went wrong."""
     check = sys.argv[1:] == ["--check"]
-    # The file system may be read-only; the image has compiled files from its build.
-    sys.dont_write_bytecode = True
     # Before anything is read, so that every word of this process is a record.
     logs.install("info")
     try:
@@ -171,5 +169,3 @@ def main() -> int:
         return EXIT_HANDLER
     return 0 if check else serve(settings, handler)
 
-
-sys.exit(main())

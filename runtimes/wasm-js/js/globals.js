@@ -1,0 +1,15 @@
+// What polyfills look for while they load.
+
+import { native } from './native.js';
+import { TextDecoder, TextEncoder } from './encoding.js';
+
+globalThis.TextEncoder = TextEncoder;
+globalThis.TextDecoder = TextDecoder;
+// Seeded in each instance; QuickJS's own would be fixed in the snapshot.
+Object.defineProperty(Math, 'random', {
+  value: function random() {
+    return native.random();
+  },
+  writable: true,
+  configurable: true,
+});
