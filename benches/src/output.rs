@@ -66,7 +66,9 @@ fn table(figures: &[Figure]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(HEADER);
-    figures.iter().for_each(|figure| drop(table.add_row(cells(figure))));
+    for figure in figures {
+        table.add_row(cells(figure));
+    }
     table
 }
 
@@ -102,7 +104,9 @@ fn loads_table(loads: &[Row]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["server", "connections", "requests/s", "p50 µs", "p99 µs"]);
-    loads.iter().for_each(|row| drop(table.add_row(load_cells(row))));
+    for row in loads {
+        table.add_row(load_cells(row));
+    }
     table
 }
 
@@ -128,7 +132,9 @@ fn markdown(args: &Args, machine: &Value, figures: &[Figure], loads: &[Row]) -> 
     );
     let mut rows = |header: &[&str], rows: Vec<Vec<String>>| {
         let _ = writeln!(text, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
-        rows.iter().for_each(|row| drop(writeln!(text, "| {} |", row.join(" | "))));
+        for row in rows {
+            let _ = writeln!(text, "| {} |", row.join(" | "));
+        }
         text.push('\n');
     };
     rows(&HEADER, figures.iter().map(|figure| cells(figure).to_vec()).collect());
