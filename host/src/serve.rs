@@ -83,18 +83,20 @@ impl Routes {
     }
 
     fn find<B>(&self, request: &Request<B>) -> Option<&(Arc<Revision>, Arc<dyn Target>)> {
-        let name = match request.headers().get(FUNCTION) {
-            Some(name) => name.to_str().ok()?,
-            None => {
-                let host = match request.uri().host() {
-                    Some(host) => host,
-                    None => request.headers().get(HOST)?.to_str().ok()?,
-                };
-                host.split(['.', ':']).next()?
-            }
-        };
-        self.targets.get(name)
+        self.targets.get(function_name(request)?)
     }
+}
+
+/// Which function a request is for: the gateway's header, else the first label of the host it was sent to.
+pub fn function_name<B>(request: &Request<B>) -> Option<&str> {
+    if let Some(name) = request.headers().get(FUNCTION) {
+        return name.to_str().ok();
+    }
+    let host = match request.uri().host() {
+        Some(host) => host,
+        None => request.headers().get(HOST)?.to_str().ok()?,
+    };
+    host.split(['.', ':']).next()
 }
 
 /// Serves until `stop`, then drains the host within `grace` and returns.
