@@ -34,7 +34,8 @@ enum Loaded {
 
 /// A compiled file.
 enum Unit {
-    Module(Persistent<Module<'static, Declared>>),
+    /// An ES module, which the context knows by its name from now on.
+    Module,
     /// A CommonJS file in its wrapper.
     Script(Persistent<Function<'static>>),
 }
@@ -155,8 +156,7 @@ fn compile(ctx: &Ctx<'_>, source: &Source) -> Result<Unit, Failure> {
         let function: Function<'_> = ctx.eval_with_options(wrapped, options)?;
         Ok(Unit::Script(Persistent::save(ctx, function)))
     };
-    let as_module =
-        |ctx: &Ctx<'_>| Module::declare(ctx.clone(), name, text.as_str()).map(|m| Unit::Module(Persistent::save(ctx, m)));
+    let as_module = |ctx: &Ctx<'_>| Module::declare(ctx.clone(), name, text.as_str()).map(|_| Unit::Module);
     if text.contains('\0') {
         return Err(Failure { file: Some(name.to_owned()), ..broken("the file has a NUL character") });
     }
@@ -241,10 +241,10 @@ fn run<'js>(ctx: &Ctx<'js>, unit: Unit, handler: &str, name: &str) -> Result<Fun
         }
     };
     let found = match unit {
-        Unit::Module(module) => {
-            let (module, evaluated) = module.restore(ctx)?.eval()?;
-            pump::settle(ctx, &evaluated)?;
-            find(&module.namespace()?)?
+        Unit::Module => {
+            let imported = Module::import(ctx, format!("{MAIN}{name}"))?;
+            let namespace = pump::settle(ctx, &imported)?;
+            find(namespace.as_object().ok_or(Error::Unknown)?)?
         }
         Unit::Script(script) => {
             let run: Function<'js> = core(ctx)?.get("runScript")?;
@@ -412,6 +412,9 @@ const NOT_HERE: &str = "there is no module ";
 const MISSING_REMEDY: &str = "add the package to the dependencies in package.json with its lock file; a module of Node \
                               itself that is missing here is there in the runtime nodejs20";
 
+/// Before the name of the user's file, where this side asks for it.
+const MAIN: &str = "sless-main:";
+
 /// Resolves `node:…`, the only modules that a bundle leaves outside.
 struct Builtins;
 
@@ -423,6 +426,9 @@ impl Resolver for Builtins {
         name: &str,
         _: Option<ImportAttributes<'js>>,
     ) -> rquickjs_core::Result<String> {
+        if let Some(main) = name.strip_prefix(MAIN) {
+            return Ok(main.to_owned());
+        }
         let find: Function<'js> = core(ctx)?.get("findBuiltin")?;
         let found: Option<String> = find.call((name,))?;
         found.ok_or_else(|| rquickjs_core::Exception::throw_message(ctx, &format!("{NOT_HERE}`{name}`")))

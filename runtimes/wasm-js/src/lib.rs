@@ -29,7 +29,7 @@ mod url;
 
 #[allow(unsafe_code, clippy::all, unreachable_pub, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ path: "wit", world: "engine", pub_export_macro: true, generate_all });
+    wit_bindgen::generate!({ path: "wit", world: "engine", generate_all });
 }
 
 struct Component;

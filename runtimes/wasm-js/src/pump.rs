@@ -101,13 +101,11 @@ pub(crate) fn stop_timer(id: u32) {
 }
 
 /// To be told by QuickJS of promises that are rejected without a handler, and of those that get one later.
-pub(crate) fn track_rejection(ctx: Ctx<'_>, promise: Value<'_>, reason: Value<'_>, handled: bool) {
+pub(crate) fn track_rejection<'js>(ctx: Ctx<'js>, promise: Value<'js>, reason: Value<'js>, handled: bool) {
     if handled {
         let gone = with(|pump| {
-            let raw = unsafe { promise.as_raw() }.u;
-            // SAFETY: both are objects, so both unions hold a pointer.
             let same = |saved: &Persistent<Value<'static>>, ctx: &Ctx<'_>| {
-                saved.clone().restore(ctx).is_ok_and(|value| unsafe { value.as_raw().u.ptr == raw.ptr })
+                saved.clone().restore(ctx).is_ok_and(|value| value.as_raw() == promise.as_raw())
             };
             let at = pump.rejected.iter().position(|(saved, _)| same(saved, &ctx));
             at.map(|at| pump.rejected.swap_remove(at))
@@ -126,7 +124,9 @@ pub(crate) fn track_rejection(ctx: Ctx<'_>, promise: Value<'_>, reason: Value<'_
 /// An error that nobody can catch any more; it fails the call.
 pub(crate) fn uncaught<'js>(ctx: &Ctx<'js>, error: Value<'js>) {
     let error = Persistent::save(ctx, error);
-    with(|pump| pump.uncaught.get_or_insert(error));
+    with(|pump| {
+        pump.uncaught.get_or_insert(error);
+    });
 }
 
 /// Runs promise jobs until there are none.
@@ -149,7 +149,7 @@ pub(crate) fn take_rejected<'js>(ctx: &Ctx<'js>, except: Option<&Promise<'js>>) 
     let mut reasons = Vec::new();
     for (promise, reason) in rejected {
         let (Ok(promise), Ok(reason)) = (promise.restore(ctx), reason.restore(ctx)) else { continue };
-        if except.is_none_or(|except| except.as_value() != &promise) {
+        if except.is_none_or(|except| except.as_value().as_raw() != promise.as_raw()) {
             reasons.push(reason);
         }
     }
