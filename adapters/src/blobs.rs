@@ -1,0 +1,3 @@
+//! Object stores.
+
+pub mod folder;

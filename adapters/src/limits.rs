@@ -1,0 +1,3 @@
+//! Rate limits.
+
+pub mod local;

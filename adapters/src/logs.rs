@@ -1,0 +1,3 @@
+//! Function logs.
+
+pub mod files;

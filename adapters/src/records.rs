@@ -1,0 +1,3 @@
+//! Versions and invocations.
+
+pub mod sqlite;

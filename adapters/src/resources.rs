@@ -1,0 +1,3 @@
+//! Functions, triggers, namespaces.
+
+pub mod sqlite;

@@ -1,0 +1,3 @@
+//! Secrets.
+
+pub mod sqlite;
