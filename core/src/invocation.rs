@@ -37,8 +37,9 @@ impl FromStr for InvocationId {
     }
 }
 
+// Names are `tt`: derives see a `literal` that went through a macro as a group and overlook it.
 macro_rules! words {
-    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident $name:literal,)* }) => {
+    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident $name:tt,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum $type {

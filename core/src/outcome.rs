@@ -12,8 +12,9 @@ use crate::problem::{self, Document};
 /// The header that tells the platform's own answers from the function's.
 pub const OUTCOME_HEADER: HeaderName = HeaderName::from_static("x-sless-outcome");
 
+// Names are `tt`: derives see a `literal` that went through a macro as a group and overlook it.
 macro_rules! outcomes {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:tt $status:literal $title:literal;)*) => {
         /// How a call ended. All but [`Outcome::Ok`] are the platform's own words: they go out as problem+json with
         /// `X-Sless-Outcome`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+// Names are `tt`: derives see a `literal` that went through a macro as a group and overlook it.
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:tt $status:literal $title:literal;)*) => {
         /// A stable word for what went wrong: clients decide by it, never by the text.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum Code {
