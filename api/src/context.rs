@@ -33,7 +33,8 @@ pub(crate) async fn layer(State(app): State<App>, mut request: Request, next: Ne
         // A panic is a defect of one handler; it must not take the connection's other requests with it.
         let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
         let mut response = answered.unwrap_or_else(|_| {
-            ApiError::new(Code::Internal, "the platform failed; the request id finds the cause in its log").into_response()
+            ApiError::new(Code::Internal, "the platform failed; the request id finds the cause in its log")
+                .into_response()
         });
         error::write(&mut response, instance.path(), id.as_str());
         response.headers_mut().insert(X_REQUEST_ID, id.value.clone());
@@ -67,5 +68,8 @@ pub(crate) async fn not_found() -> ApiError {
 
 /// For methods that a route does not have; `Allow` says which it has.
 pub(crate) async fn method_not_allowed(method: Method) -> ApiError {
-    ApiError::new(Code::MethodNotAllowed, format!("this route does not have {method}; the Allow header has its methods"))
+    ApiError::new(
+        Code::MethodNotAllowed,
+        format!("this route does not have {method}; the Allow header has its methods"),
+    )
 }

@@ -77,7 +77,9 @@ pub(crate) fn write(response: &mut Response, instance: &str, request_id: &str) {
             let error = source.as_deref().map_or_else(|| problem.detail.clone(), |source| chain(source));
             tracing::error!(code = code.name(), error, "request failed");
         }
-        (Some(source), Code::Unavailable) => tracing::warn!(code = code.name(), error = chain(source.as_ref()), "request failed"),
+        (Some(source), Code::Unavailable) => {
+            tracing::warn!(code = code.name(), error = chain(source.as_ref()), "request failed")
+        }
         (Some(source), _) => tracing::debug!(code = code.name(), error = chain(source.as_ref()), "request refused"),
         (None, _) => tracing::debug!(code = code.name(), error = problem.detail, "request refused"),
     }

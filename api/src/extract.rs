@@ -70,7 +70,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
             ApiError::new(Code::BadRequest, format!("the body is not JSON: {cause}"))
         }
     })?;
-    reader.end().map_err(|error| ApiError::new(Code::BadRequest, format!("the body is not one JSON value: {error}")))?;
+    reader
+        .end()
+        .map_err(|error| ApiError::new(Code::BadRequest, format!("the body is not one JSON value: {error}")))?;
     Ok(value)
 }
 
@@ -80,7 +82,9 @@ fn pointer(path: &Path) -> String {
     for segment in path.iter() {
         match segment {
             Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } | Segment::Enum { variant: key } => pointer.push_str(&format!("/{}", escape_pointer(key))),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                pointer.push_str(&format!("/{}", escape_pointer(key)))
+            }
             Segment::Unknown => break,
         }
     }
@@ -108,7 +112,8 @@ where
 {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let unreadable = |error: &dyn std::fmt::Display| ApiError::new(Code::BadRequest, format!("the path can't be read: {error}"));
+        let unreadable =
+            |error: &dyn std::fmt::Display| ApiError::new(Code::BadRequest, format!("the path can't be read: {error}"));
         let params = RawPathParams::from_request_parts(parts, state).await.map_err(|error| unreadable(&error))?;
         let name = params.iter().find(|(key, _)| *key == "name" || *key == "id").map_or("", |(_, value)| value);
         name.parse().map(Self).map_err(|error: T::Err| ApiError::new(Code::Invalid, error.to_string()))
@@ -197,7 +202,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let mut values = parts.headers.get_all(IF_MATCH).iter();
         let (Some(value), next) = (values.next(), values.next()) else { return Ok(Self::Anything) };
-        let wrong = || ApiError::new(Code::BadRequest, "the If-Match header is not one quoted ETag, as an object was answered with, or *");
+        let wrong = || {
+            ApiError::new(
+                Code::BadRequest,
+                "the If-Match header is not one quoted ETag, as an object was answered with, or *",
+            )
+        };
         let text = value.to_str().map_err(|_| wrong())?.trim();
         if next.is_some() {
             return Err(wrong());
@@ -221,7 +231,10 @@ impl Expected {
         match self {
             Self::Anything | Self::Existing => Ok(None),
             Self::State(version) => Ok(Some(version.clone())),
-            Self::Never => Err(ApiError::new(Code::PreconditionFailed, "a weak ETag never matches; send the one that the object was answered with")),
+            Self::Never => Err(ApiError::new(
+                Code::PreconditionFailed,
+                "a weak ETag never matches; send the one that the object was answered with",
+            )),
         }
     }
 
@@ -270,7 +283,13 @@ mod tests {
 
     #[test]
     fn malformed_text_is_placed() {
-        for body in ["", "{", "{\"name\": \"a\",\n\"spec\": }", "{\"name\":\"a\",\"spec\":{\"runtime\":\"wasm\"}} x", "\u{feff}{}"] {
+        for body in [
+            "",
+            "{",
+            "{\"name\": \"a\",\n\"spec\": }",
+            "{\"name\":\"a\",\"spec\":{\"runtime\":\"wasm\"}} x",
+            "\u{feff}{}",
+        ] {
             let (code, detail) = refused(body);
             assert_eq!(code, Code::BadRequest, "{body}");
             assert!(detail.contains("line"), "{detail}");

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, UPGRADE};
 use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use sless_core::call::{Call, CallRecord};
 use sless_core::ports::{Clock, Limits};
@@ -92,7 +93,13 @@ impl Gateway {
     }
 
     /// `POST …/invoke`: a call by an authenticated caller; `request` is as the function shall see it.
-    pub(crate) async fn invoke<B>(&self, route: &Route, request: Request<B>, peer: &Peer, instance: &Uri) -> Response<ResponseBody>
+    pub(crate) async fn invoke<B>(
+        &self,
+        route: &Route,
+        request: Request<B>,
+        peer: &Peer,
+        instance: &Uri,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: fmt::Display,
@@ -103,13 +110,21 @@ impl Gateway {
         self.call(route, request, origin, instance, "").await
     }
 
-    async fn call<B>(&self, route: &Route, mut request: Request<B>, origin: Origin<'_>, uri: &Uri, prefix: &str) -> Response<ResponseBody>
+    async fn call<B>(
+        &self,
+        route: &Route,
+        mut request: Request<B>,
+        origin: Origin<'_>,
+        uri: &Uri,
+        prefix: &str,
+    ) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: fmt::Display,
     {
         let Some(live) = &route.live else {
-            let detail = format!("function `{}` has no version that can serve: {}", route.key.name, route.why_not_ready);
+            let detail =
+                format!("function `{}` has no version that can serve: {}", route.key.name, route.why_not_ready);
             return self.refuse(&Failure::new(Outcome::FunctionNotReady, detail).retry_after(NOT_READY_RETRY), &origin);
         };
         let slot = self.recorder.slot().await;
@@ -137,7 +152,8 @@ impl Gateway {
         });
         match live.target.call(Call { request, record: record.clone() }).await {
             Ok(response) if response.status().is_informational() => {
-                let detail = format!("the function answered with status {}, which ends no request", response.status().as_u16());
+                let detail =
+                    format!("the function answered with status {}, which ends no request", response.status().as_u16());
                 self.end(call, record, &Failure::new(Outcome::BadResponse, detail), &origin)
             }
             Ok(response) => answer(response, call, &method, &origin),
@@ -167,7 +183,13 @@ impl Gateway {
     }
 
     /// Ends a call that has a record with the platform's words.
-    fn end(&self, call: InFlight, record: Arc<CallRecord>, failure: &Failure, origin: &Origin<'_>) -> Response<ResponseBody> {
+    fn end(
+        &self,
+        call: InFlight,
+        record: Arc<CallRecord>,
+        failure: &Failure,
+        origin: &Origin<'_>,
+    ) -> Response<ResponseBody> {
         if failure.outcome == Outcome::Internal {
             let function = &record.revision.function;
             tracing::warn!(invocation = %origin.id, %function, request_id = origin.request_id.as_str(), error = %failure, "call failed");
@@ -193,7 +215,12 @@ fn document(failure: &Failure, origin: &Origin<'_>) -> Response<ResponseBody> {
     response
 }
 
-fn answer(response: Response<sless_core::Body>, mut call: InFlight, method: &Method, origin: &Origin<'_>) -> Response<ResponseBody> {
+fn answer(
+    response: Response<sless_core::Body>,
+    mut call: InFlight,
+    method: &Method,
+    origin: &Origin<'_>,
+) -> Response<ResponseBody> {
     let (mut parts, body) = response.into_parts();
     headers::of_response(&mut parts.headers);
     parts.headers.insert(X_REQUEST_ID, origin.request_id.value.clone());
@@ -202,8 +229,8 @@ fn answer(response: Response<sless_core::Body>, mut call: InFlight, method: &Met
     parts.extensions.clear();
     call.head(parts.status.as_u16());
     let bodiless = *method == Method::HEAD || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let declared = parts.headers.get(CONTENT_LENGTH).filter(|_| !bodiless);
-    let declared = declared.and_then(|value| value.to_str().ok()?.parse().ok());
+    let declared = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let declared = declared.or_else(|| body.size_hint().exact()).filter(|_| !bodiless);
     let body = FunctionBody::new(body, call, declared);
     let body = if !bodiless {
         ResponseBody::function(body)

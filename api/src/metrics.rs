@@ -28,8 +28,8 @@ const OTHER: &str = "_other";
 
 /// From 10 µs (a warm instance answers in tens of them) to a minute, and the longest timeout.
 const SECONDS: &[f64] = &[
-    10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-    10.0, 30.0, 60.0, 900.0,
+    10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0, 60.0, 900.0,
 ];
 
 const INVOCATIONS: &str = "sless_invocations_total";
@@ -175,8 +175,11 @@ impl Metrics {
         }
         let now = Instant::now();
         let labels = |known: bool| {
-            let (namespace, function) =
-                if known { (key.namespace.to_string(), key.name.to_string()) } else { (OTHER.to_owned(), OTHER.to_owned()) };
+            let (namespace, function) = if known {
+                (key.namespace.to_string(), key.name.to_string())
+            } else {
+                (OTHER.to_owned(), OTHER.to_owned())
+            };
             [Label::new("namespace", namespace), Label::new("function", function)]
         };
         let mut other;

@@ -8,8 +8,8 @@ use sless_core::problem::{Document, MEDIA_TYPE};
 use sless_core::{Code, Outcome};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr, Response as Described, ResponseBuilder, Schema};
 
 use crate::{App, auth, routes};

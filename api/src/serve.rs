@@ -3,8 +3,9 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -69,9 +70,20 @@ pub async fn serve(listener: TcpListener, api: Api, shutdown: CancellationToken)
                 let peer = Peer::new(peer, &api.app.settings.trusted_proxies);
                 let (api, builder, watcher) = (api.clone(), builder.clone(), graceful.watcher());
                 connections.spawn(async move {
-                    let service = service_fn(move |request| dispatch(api.clone(), peer.clone(), request));
-                    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-                    if let Err(error) = watcher.watch(connection).await {
+                    let begun = AtomicBool::new(false);
+                    let service = service_fn(|request| {
+                        begun.store(true, Ordering::Relaxed);
+                        dispatch(api.clone(), peer.clone(), request)
+                    });
+                    let connection = builder.serve_connection(TokioIo::new(stream), service);
+                    let mut connection = pin!(watcher.watch(connection));
+                    let ended = match tokio::time::timeout(HEAD_TIMEOUT, &mut connection).await {
+                        Ok(ended) => ended,
+                        Err(_) if begun.load(Ordering::Relaxed) => connection.await,
+                        // The server's own timeout begins only when it knows which protocol it is.
+                        Err(_) => Ok(()),
+                    };
+                    if let Err(error) = ended {
                         // Clients that go away and functions that fail after their head: both end like this.
                         tracing::debug!(error = %error, "connection ended early");
                     }
@@ -116,7 +128,10 @@ fn builder() -> Builder<TokioExecutor> {
 }
 
 /// The next connection, once there is a place for it. Until then it waits in the system's backlog.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, std::net::IpAddr, OwnedSemaphorePermit) {
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, std::net::IpAddr, OwnedSemaphorePermit) {
     let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
     loop {
         let error = match listener.accept().await {

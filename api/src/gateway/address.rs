@@ -73,14 +73,33 @@ mod tests {
         assert_eq!(seen(""), "/");
         assert_eq!(seen("?"), "/?");
         assert_eq!(seen("?q"), "/?q");
-        for same in ["/", "/a%2Fb?x=1&x=2&y=", "//", "//a///", "/a/../b/./c/", "/%00%zz", "/fn/x", "/a?b?c=/d//", "/?", "/a;b=c,d"] {
+        for same in [
+            "/",
+            "/a%2Fb?x=1&x=2&y=",
+            "//",
+            "//a///",
+            "/a/../b/./c/",
+            "/%00%zz",
+            "/fn/x",
+            "/a?b?c=/d//",
+            "/?",
+            "/a;b=c,d",
+        ] {
             assert_eq!(seen(same), same);
         }
     }
 
     #[test]
     fn what_names_no_namespace_has_no_address() {
-        for path in ["/fn/", "/fn", "/fn//f", "/fn/sless-x/f", "/fn/sless-cdd874dfa31ba6ca", "/fn/sless-cdd874dfa31ba6ca?/f", "/FN/a/b"] {
+        for path in [
+            "/fn/",
+            "/fn",
+            "/fn//f",
+            "/fn/sless-x/f",
+            "/fn/sless-cdd874dfa31ba6ca",
+            "/fn/sless-cdd874dfa31ba6ca?/f",
+            "/FN/a/b",
+        ] {
             assert_eq!(Address::parse(path), None, "{path}");
         }
         let nameless = format!("/fn/{NS}/");

@@ -4,12 +4,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
 use sless_core::call::{Answer, CallRecord};
-use sless_core::{Body, BodyError, Failure, Outcome};
+use sless_core::{Body, BodyError, Failure, Outcome, body as bodies};
 
 use crate::metrics::Gauge;
 
@@ -121,7 +122,7 @@ pub(super) struct FunctionBody {
     // Dropped first: that ends the function, which then may say of itself what the record keeps.
     inner: Body,
     call: InFlight,
-    /// What `Content-Length` promised.
+    /// What `Content-Length` promised, or will: its length is known.
     declared: Option<u64>,
 }
 
@@ -152,7 +153,9 @@ impl FunctionBody {
             let written = self.call.written + data.len() as u64;
             if let Some(declared) = self.declared.filter(|declared| written > *declared) {
                 let detail = format!("the function sent more than the {declared} bytes of its content-length");
-                return Poll::Ready(Some(Err(self.broken(BodyError::Failed(Failure::new(Outcome::BadResponse, detail))))));
+                return Poll::Ready(Some(Err(
+                    self.broken(BodyError::Failed(Failure::new(Outcome::BadResponse, detail)))
+                )));
             }
             self.call.written = written;
         }
@@ -174,9 +177,20 @@ impl FunctionBody {
 
 impl Drop for FunctionBody {
     fn drop(&mut self) {
-        // Servers don't ask on after the last byte of a body whose length they know.
-        if self.inner.is_end_stream() || self.declared == Some(self.call.written) {
+        if self.inner.is_end_stream() {
             self.call.end(Outcome::Ok, None);
+        } else if !self.call.ended && self.declared == Some(self.call.written) {
+            // Servers don't ask on after the last byte of a body whose length they know. The client has it all; the
+            // function may still have something to do, and is not stopped.
+            self.call.end(Outcome::Ok, None);
+            let mut rest = std::mem::replace(&mut self.inner, bodies::empty());
+            if let Poll::Ready(None) = Pin::new(&mut rest).poll_frame(&mut Context::from_waker(Waker::noop())) {
+                return;
+            }
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                // Bounded by the function's own limits: it holds its place among its concurrent calls until it ends.
+                runtime.spawn(async move { while let Some(Ok(_)) = rest.frame().await {} });
+            }
         }
     }
 }

@@ -54,7 +54,9 @@ pub(super) struct TooLarge;
 /// Makes a request's headers those that the function shall see. `prefix` is what was cut off its path.
 pub(super) fn of_request(headers: &mut HeaderMap, peer: &Peer, uri: &Uri, prefix: &str) -> Result<(), TooLarge> {
     remove_named_by_connection(headers);
-    remove_where(headers, |name| is_hop_by_hop(name) || name.starts_with("x-sless-") || (!peer.trusted && tells_the_way(name)));
+    remove_where(headers, |name| {
+        is_hop_by_hop(name) || name.starts_with("x-sless-") || (!peer.trusted && tells_the_way(name))
+    });
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > MAX_HEADER_BYTES {
         return Err(TooLarge);
@@ -201,7 +203,9 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pair = |(name, value): &(&'static str, &'static str)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
         pairs.iter().map(pair).collect()
     }
 

@@ -119,7 +119,10 @@ mod tests {
         ];
         for sent in bad {
             let (value, state, id) = propagated(sent);
-            assert!(value.starts_with(&format!("00-{}-", id.0.simple())) && value.ends_with("-01"), "{sent:?} → {value}");
+            assert!(
+                value.starts_with(&format!("00-{}-", id.0.simple())) && value.ends_with("-01"),
+                "{sent:?} → {value}"
+            );
             assert!(parse(value.as_bytes()).is_some());
             assert!(!state, "{sent:?}");
         }

@@ -38,7 +38,11 @@ pub(crate) struct FunctionUpdate {
     get, path = "/v1/namespaces/{ns}/functions", tag = "functions", operation_id = "list_functions",
     params(InNamespace, PageParams), responses((status = 200, description = "A page of functions", body = Page<Function>)),
 )]
-pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(page): Params<PageParams>) -> ApiResult<Json<Page<Function>>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Params(page): Params<PageParams>,
+) -> ApiResult<Json<Page<Function>>> {
     Ok(Json(app.services.functions.list(ns, page.request()?).await?))
 }
 
@@ -53,7 +57,11 @@ pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(page): Param
         headers(("Location" = String, description = "Its path"), ("ETag" = String, description = "Its state")),
     )),
 )]
-pub(crate) async fn create(State(app): State<App>, Ns(ns): Ns, extract::Json(new): extract::Json<NewFunction>) -> ApiResult<impl IntoResponse> {
+pub(crate) async fn create(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    extract::Json(new): extract::Json<NewFunction>,
+) -> ApiResult<impl IntoResponse> {
     let function = app.services.functions.create(ns, new.name, new.spec).await?;
     let location = format!("/v1/namespaces/{ns}/functions/{}", function.metadata.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], tagged(function)))
@@ -64,7 +72,11 @@ pub(crate) async fn create(State(app): State<App>, Ns(ns): Ns, extract::Json(new
     get, path = "/v1/namespaces/{ns}/functions/{name}", tag = "functions", operation_id = "get_function", params(OfFunction),
     responses((status = 200, description = "The function", body = Function, headers(("ETag" = String, description = "Its state")))),
 )]
-pub(crate) async fn get(State(app): State<App>, Ns(ns): Ns, Named(name): Named<FunctionName>) -> ApiResult<Tagged<Function>> {
+pub(crate) async fn get(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<FunctionName>,
+) -> ApiResult<Tagged<Function>> {
     Ok(tagged(app.services.functions.get(ns, &name).await?))
 }
 
@@ -96,7 +108,12 @@ pub(crate) async fn update(
     params(OfFunction, ("If-Match" = Option<String>, Header, description = "Only if this is still its state: an ETag, or `*`")),
     responses((status = 204, description = "It answers no more")),
 )]
-pub(crate) async fn delete(State(app): State<App>, Ns(ns): Ns, Named(name): Named<FunctionName>, expected: Expected) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<FunctionName>,
+    expected: Expected,
+) -> ApiResult<StatusCode> {
     let deleted = app.services.functions.delete(ns, &name, expected.version()?).await;
     deleted.map(|()| StatusCode::NO_CONTENT).map_err(|problem| expected.refused(problem))
 }

@@ -86,7 +86,11 @@ pub(crate) async fn of_function(
     get, path = "/v1/namespaces/{ns}/invocations", tag = "invocations", operation_id = "list_invocations",
     params(InNamespace, NamespaceCallParams), responses((status = 200, description = "A page of calls", body = Page<Invocation>)),
 )]
-pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(query): Params<NamespaceCallParams>) -> ApiResult<Json<Page<Invocation>>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Params(query): Params<NamespaceCallParams>,
+) -> ApiResult<Json<Page<Invocation>>> {
     let filter = InvocationFilter { function: query.function, outcome: query.outcome, from: query.from, to: query.to };
     Ok(Json(app.services.invocations.list(ns, filter, page(query.limit, query.cursor)?).await?))
 }
@@ -96,6 +100,10 @@ pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(query): Para
     get, path = "/v1/namespaces/{ns}/invocations/{id}", tag = "invocations", operation_id = "get_invocation",
     params(OfInvocation), responses((status = 200, description = "The call", body = Invocation)),
 )]
-pub(crate) async fn get(State(app): State<App>, Ns(ns): Ns, Named(id): Named<InvocationId>) -> ApiResult<Json<Invocation>> {
+pub(crate) async fn get(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(id): Named<InvocationId>,
+) -> ApiResult<Json<Invocation>> {
     Ok(Json(app.services.invocations.get(ns, id).await?))
 }

@@ -78,13 +78,18 @@ fn method(text: Option<&str>) -> ApiResult<Method> {
     let Some(text) = text else { return Ok(Method::POST) };
     match text.parse() {
         Ok(method) if method != Method::CONNECT => Ok(method),
-        _ => Err(ApiError::new(Code::Invalid, "query parameter method: not a method that a function can be called with")),
+        _ => {
+            Err(ApiError::new(Code::Invalid, "query parameter method: not a method that a function can be called with"))
+        }
     }
 }
 
 fn uri(path: &str) -> ApiResult<Uri> {
     let wrong = || {
-        ApiError::new(Code::Invalid, "query parameter path: it starts with `/` and has no characters that a URL must escape")
+        ApiError::new(
+            Code::Invalid,
+            "query parameter path: it starts with `/` and has no characters that a URL must escape",
+        )
     };
     if !path.starts_with('/') {
         return Err(wrong());

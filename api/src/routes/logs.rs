@@ -140,7 +140,10 @@ fn written(lines: LogStream, format: Format, follow: bool) -> impl Stream<Item =
     })
 }
 
-fn piece(lines: Vec<ports::Result<LogLine>>, format: Format) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+fn piece(
+    lines: Vec<ports::Result<LogLine>>,
+    format: Format,
+) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
     let mut bytes = Vec::new();
     for line in lines {
         format.write(&line?, &mut bytes)?;
@@ -156,7 +159,13 @@ mod tests {
 
     fn line(text: &str) -> LogLine {
         let invocation = InvocationId(uuid::Uuid::nil());
-        LogLine { at: Timestamp::UNIX_EPOCH, version: VersionNumber(1), invocation, stream: From::Stdout, line: text.into() }
+        LogLine {
+            at: Timestamp::UNIX_EPOCH,
+            version: VersionNumber(1),
+            invocation,
+            stream: From::Stdout,
+            line: text.into(),
+        }
     }
 
     #[tokio::test(start_paused = true)]

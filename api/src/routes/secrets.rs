@@ -28,7 +28,11 @@ pub(crate) struct NewSecretValue {
     get, path = "/v1/namespaces/{ns}/secrets", tag = "secrets", operation_id = "list_secrets",
     params(InNamespace, PageParams), responses((status = 200, description = "A page of secrets", body = Page<SecretInfo>)),
 )]
-pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(page): Params<PageParams>) -> ApiResult<Json<Page<SecretInfo>>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Params(page): Params<PageParams>,
+) -> ApiResult<Json<Page<SecretInfo>>> {
     let page = page.request()?;
     let mut items = app.services.secrets.list(ns).await?;
     if let Some(cursor) = page.cursor {
@@ -65,7 +69,11 @@ pub(crate) async fn put(
     delete, path = "/v1/namespaces/{ns}/secrets/{name}", tag = "secrets", operation_id = "delete_secret",
     params(OfSecret), responses((status = 204, description = "Removed")),
 )]
-pub(crate) async fn delete(State(app): State<App>, Ns(ns): Ns, Named(name): Named<SecretName>) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<SecretName>,
+) -> ApiResult<StatusCode> {
     app.services.secrets.delete(ns, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -39,7 +39,11 @@ pub(crate) struct TriggerUpdate {
     get, path = "/v1/namespaces/{ns}/triggers", tag = "triggers", operation_id = "list_triggers",
     params(InNamespace, PageParams), responses((status = 200, description = "A page of triggers", body = Page<Trigger>)),
 )]
-pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(page): Params<PageParams>) -> ApiResult<Json<Page<Trigger>>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Params(page): Params<PageParams>,
+) -> ApiResult<Json<Page<Trigger>>> {
     Ok(Json(app.services.triggers.list(ns, page.request()?).await?))
 }
 
@@ -54,7 +58,11 @@ pub(crate) async fn list(State(app): State<App>, Ns(ns): Ns, Params(page): Param
         headers(("Location" = String, description = "Its path"), ("ETag" = String, description = "Its state")),
     )),
 )]
-pub(crate) async fn create(State(app): State<App>, Ns(ns): Ns, extract::Json(new): extract::Json<NewTrigger>) -> ApiResult<impl IntoResponse> {
+pub(crate) async fn create(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    extract::Json(new): extract::Json<NewTrigger>,
+) -> ApiResult<impl IntoResponse> {
     let trigger = app.services.triggers.create(ns, new.name, new.spec).await?;
     let location = format!("/v1/namespaces/{ns}/triggers/{}", trigger.metadata.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], tagged(trigger)))
@@ -65,7 +73,11 @@ pub(crate) async fn create(State(app): State<App>, Ns(ns): Ns, extract::Json(new
     get, path = "/v1/namespaces/{ns}/triggers/{name}", tag = "triggers", operation_id = "get_trigger", params(OfTrigger),
     responses((status = 200, description = "The trigger", body = Trigger, headers(("ETag" = String, description = "Its state")))),
 )]
-pub(crate) async fn get(State(app): State<App>, Ns(ns): Ns, Named(name): Named<TriggerName>) -> ApiResult<Tagged<Trigger>> {
+pub(crate) async fn get(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<TriggerName>,
+) -> ApiResult<Tagged<Trigger>> {
     Ok(tagged(app.services.triggers.get(ns, &name).await?))
 }
 
@@ -93,7 +105,12 @@ pub(crate) async fn update(
     params(OfTrigger, ("If-Match" = Option<String>, Header, description = "Only if this is still its state: an ETag, or `*`")),
     responses((status = 204, description = "It runs nothing more")),
 )]
-pub(crate) async fn delete(State(app): State<App>, Ns(ns): Ns, Named(name): Named<TriggerName>, expected: Expected) -> ApiResult<StatusCode> {
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<TriggerName>,
+    expected: Expected,
+) -> ApiResult<StatusCode> {
     let deleted = app.services.triggers.delete(ns, &name, expected.version()?).await;
     deleted.map(|()| StatusCode::NO_CONTENT).map_err(|problem| expected.refused(problem))
 }

@@ -45,7 +45,8 @@ pub(crate) async fn upload(
     request: Request,
 ) -> ApiResult<impl IntoResponse> {
     let kind = kind(request.headers())?;
-    let uploaded = app.services.functions.upload(ns, &name, expected.version()?, kind, pieces(request.into_body())).await;
+    let uploaded =
+        app.services.functions.upload(ns, &name, expected.version()?, kind, pieces(request.into_body())).await;
     let deployed: Tagged<Deployed> = uploaded.map_err(|problem| expected.refused(problem))?.into();
     Ok((StatusCode::ACCEPTED, deployed))
 }
@@ -59,7 +60,8 @@ fn kind(headers: &HeaderMap) -> ApiResult<UploadKind> {
             "this release takes no source archives yet; build a component and send it as application/wasm",
         )),
         _ => {
-            let detail = format!("the Content-Type is {}; send a component as application/wasm", extract::named(&media));
+            let detail =
+                format!("the Content-Type is {}; send a component as application/wasm", extract::named(&media));
             Err(ApiError::new(Code::UnsupportedMediaType, detail))
         }
     }
@@ -71,7 +73,9 @@ fn pieces(body: Body) -> ByteStream {
             Ok(None) => return None,
             Ok(Some(Ok(piece))) => Ok(piece),
             Ok(Some(Err(error))) => Err(ports::Error::Interrupted { reason: error.to_string() }),
-            Err(_) => Err(ports::Error::Interrupted { reason: format!("no byte came for {} seconds", PAUSE.as_secs()) }),
+            Err(_) => {
+                Err(ports::Error::Interrupted { reason: format!("no byte came for {} seconds", PAUSE.as_secs()) })
+            }
         };
         Some((piece, body))
     };
@@ -91,7 +95,11 @@ fn pieces(body: Body) -> ByteStream {
         ),
     )),
 )]
-pub(crate) async fn source(State(app): State<App>, Ns(ns): Ns, Named(name): Named<FunctionName>) -> ApiResult<Response> {
+pub(crate) async fn source(
+    State(app): State<App>,
+    Ns(ns): Ns,
+    Named(name): Named<FunctionName>,
+) -> ApiResult<Response> {
     let source = app.services.functions.source(ns, &name).await?;
     // Names of functions and extensions are letters, digits, hyphens and dots: nothing to escape.
     let disposition = format!("attachment; filename=\"{}\"", source.file_name);
