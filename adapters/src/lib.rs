@@ -3,6 +3,7 @@
 //! [`embedded::open`] gives all of the embedded world. Nothing here decides anything: rules are in `sless_core`.
 
 pub mod blobs;
+pub mod builds;
 pub mod clock;
 pub mod embedded;
 pub mod limits;

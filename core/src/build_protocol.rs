@@ -17,7 +17,7 @@ pub const MAX_JOB_BYTES: u64 = 64 << 10;
 pub const MAX_REPLY_BYTES: u64 = 64 << 10;
 /// The file in [`Task::Build::output`] that holds the compiled bytes.
 pub const ARTIFACT_FILE: &str = "artifact";
-/// The file in [`Task::Build::output`] that holds newly compiled functions, for the cache; absent if there are none.
+/// The file in [`Task::Build::output`] that holds newly compiled functions, for the cache; empty if there are none.
 pub const PACK_FILE: &str = "functions.pack";
 /// What names of pack files in a cache folder end in.
 pub const PACK_EXTENSION: &str = "pack";

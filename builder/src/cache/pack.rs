@@ -188,12 +188,16 @@ impl PackWriter {
         true
     }
 
-    /// Writes the index. Answers how many functions are in the pack; it is one only after this.
+    /// Writes the index. Answers how many functions are in the pack; it is one only after this. With none the file is empty.
     ///
     /// # Errors
     /// When the file can't be written.
     pub fn finish(&self) -> Result<usize, Error> {
         let state = self.state();
+        if state.order.is_empty() {
+            self.file.set_len(0)?;
+            return Ok(0);
+        }
         let mut tail = Vec::with_capacity(state.order.len() * ENTRY_BYTES + FOOTER_BYTES);
         for key in &state.order {
             let place = state.index[key];
