@@ -1,5 +1,6 @@
 """From start to end, the same for both servers: what can't be loaded, what is not allowed, shutting down under load."""
 
+import concurrent.futures
 import pathlib
 import socket
 import tempfile
@@ -262,6 +263,20 @@ class PythonPlain(Lifecycle, unittest.TestCase):
         # With one thread, the next answer means that the first call has ended.
         wait_until(lambda: server.get("/next").status == 200, "the thread is free")
         self.assertEqual(server.records("slept"), [])
+
+    def test_interrupts_lose_no_call(self):
+        server = self.server(SLESS_TIMEOUT_SECONDS=0.05, SLESS_CONCURRENCY=4)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda n: server.get("/spin" if n % 2 else "/quick").status, range(90)))
+        self.assertLessEqual(set(answers), {200, 429, 504})
+        self.assertIn(504, answers)
+        # Every place is free again: a lost call would keep its own for ever.
+        wait_until(lambda: server.get("/healthz", headers="X-Sless-Probe: 1\r\n").status == 200, "no thread is stuck")
+        wait_until(lambda: [server.get("/quick").status for _ in range(8)] == [200] * 8, "all places are free")
+        server.terminate()
+        self.assertEqual(server.ended(), 0)
+        self.assertEqual([r["abandonedCalls"] for r in server.records("stopped")], [0])
+        self.assertEqual(server.records("Exception in callback"), [])
 
     def test_the_probe_fails_when_every_thread_is_stuck(self):
         server = self.server(SLESS_TIMEOUT_SECONDS=0.3, SLESS_CONCURRENCY=1)

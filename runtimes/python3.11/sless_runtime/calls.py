@@ -195,7 +195,7 @@ class Runner:
     # In a thread.
 
     def _submit(self, call, run, *args):
-        call.job = Job(lambda: self.workers.post(*call.variables.run(run, call, *args)))
+        call.job = Job(lambda: call.variables.run(run, call, *args), lambda error: (self._thread_failed, call, error))
         self.workers.submit(call.job)
 
     def _run_in_thread(self, call):
@@ -231,7 +231,7 @@ class Runner:
     # What threads say, told in the loop.
 
     def _thread_answers(self, call, prepared):
-        self._job_ended(call)
+        call.job = None
         if prepared.stream is None:
             self._send(call, prepared)
             self._release(call)
@@ -256,7 +256,7 @@ class Runner:
         self._submit(call, self._iterate_in_thread, prepared)
 
     def _thread_awaits(self, call, awaitable):
-        self._job_ended(call)
+        call.job = None
         if call.timer is not None:
             call.task = self.loop.create_task(self._run_async(call, awaitable), context=call.variables)
             return
@@ -275,7 +275,7 @@ class Runner:
             call.credit.release()
 
     def _thread_ended(self, call, prepared):
-        self._job_ended(call)
+        call.job = None
         try:
             self._stream_ended(call, prepared)
         except BadResponse as error:
@@ -283,13 +283,9 @@ class Runner:
         self._release(call)
 
     def _thread_failed(self, call, error):
-        self._job_ended(call)
+        call.job = None
         self._failed(call, error)
         self._release(call)
-
-    def _job_ended(self, call):
-        self.workers.ended()
-        call.job = None
 
     # Answers.
 
