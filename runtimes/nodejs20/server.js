@@ -36,7 +36,8 @@ const refused = new WeakSet();
 
 /** Answers without a call and ends the connection, after a moment in which what the client still sends is read over. */
 function refuse(req, res, code, detail) {
-  const { status, headers, body } = problem.answer(code, detail, req.url.split('?', 1)[0], req.headers['x-request-id'] ?? '');
+  const requestId = req.headers['x-request-id'] ?? '';
+  const { status, headers, body } = problem.answer(code, detail, req.url.split('?', 1)[0], requestId);
   const { socket } = req;
   headers.push('content-length', String(body.length));
   const bodyFollows = req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0;

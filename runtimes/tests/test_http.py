@@ -66,6 +66,15 @@ class Wire:
                 self.assertEqual(client.at_end(), b"")
         self.well()
 
+    def test_a_malformed_request_after_a_good_one_is_refused_whole(self):
+        with self.server.connect() as client:
+            client.send(f"HEAD /first HTTP/1.1\r\n{HOST}\r\n")
+            self.assertEqual(client.answer("HEAD").status, 200)
+            client.send("NONSENSE\r\n\r\n")
+            answer = client.answer()
+            self.assertEqual((answer.status, answer.json()["instance"]), (400, "-"))
+            self.assertEqual(client.at_end(), b"")
+
     def test_pipelined_requests_are_answered_in_order(self):
         with self.server.connect() as client:
             client.send(f"GET /sleep?s=0.1 HTTP/1.1\r\n{HOST}\r\n"
@@ -167,7 +176,7 @@ class Wire:
     def test_disconnects_leave_nothing(self):
         self.well()
         files = self.server.files()
-        starts = (f"GET /x HTT", f"POST /x HTTP/1.1\r\n{HOST}Content-Length: 1000\r\n\r\nabc",
+        starts = ("GET /x HTT", f"POST /x HTTP/1.1\r\n{HOST}Content-Length: 1000\r\n\r\nabc",
                   f"GET /sleep?s=0.2 HTTP/1.1\r\n{HOST}\r\n", f"GET /endless HTTP/1.1\r\n{HOST}\r\n",
                   f"POST /x HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n5\r\nab")
         for n in range(200):

@@ -2,7 +2,7 @@
 """Runs the conformance cases of the handler contract against a runtime.
 
     run.py --runtime python3.11 [--runtime nodejs20]   starts the runtime's server for each case
-    run.py --url http://127.0.0.1:9090/fn/NS/{case}    calls functions that are deployed already, `{case}` is the folder
+    run.py --url http://127.0.0.1:9090/fn/NS/case-{case}    calls functions deployed already; `{case}` is the folder
 
 What a case looks like is in README.md beside this file. Standard library only.
 """

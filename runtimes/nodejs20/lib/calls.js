@@ -58,6 +58,9 @@ class Call {
   }
 }
 
+const wrongLength = (said, is) =>
+  new BadResponse(`\`content-length\` is ${said}, but the body has ${is} bytes; leave the header out`);
+
 /** Runs calls of one handler within the settings. */
 class Runner {
   running = 0;
@@ -104,8 +107,8 @@ class Runner {
   }
 
   #refuseForLoad(call) {
-    const most = this.settings.concurrency;
-    this.#problem(call, 'concurrency_exceeded', `the function takes at most ${most} calls at once (concurrency); try again`);
+    const detail = `the function takes at most ${this.settings.concurrency} calls at once (concurrency); try again`;
+    this.#problem(call, 'concurrency_exceeded', detail);
   }
 
   #begin(call) {
@@ -183,7 +186,7 @@ class Runner {
     if (call.over) return;
     if (length !== undefined && length !== body.length && status !== 204 && status !== 304) {
       if (call.method !== 'HEAD' || body.length > 0) {
-        throw new BadResponse(`\`content-length\` is ${length}, but the body has ${body.length} bytes; leave the header out`);
+        throw wrongLength(length, body.length);
       }
     }
     this.#whole(call, status, headers, body, length);
@@ -193,10 +196,11 @@ class Runner {
   #piece(call, { status, headers, typed, length }, data, isText) {
     const total = call.sent + data.length;
     if (length !== undefined && total > length) {
-      throw new BadResponse(`\`content-length\` is ${length}, but the body has more bytes; leave the header out`);
+      throw wrongLength(length, 'more');
     }
     if (total > this.settings.responseBytes) {
-      throw new BadResponse(`the response's body has more than ${this.settings.responseBytes} bytes (limits.responseBytes)`);
+      const most = this.settings.responseBytes;
+      throw new BadResponse(`the response's body has more than ${most} bytes (limits.responseBytes)`);
     }
     if (!call.answered) {
       if (!typed) headers.push('content-type', isText ? TEXT : BINARY);
@@ -215,7 +219,7 @@ class Runner {
 
   #streamEnded(call, { status, headers, length }) {
     if (length !== undefined && call.sent !== length) {
-      throw new BadResponse(`\`content-length\` is ${length}, but the body has ${call.sent} bytes; leave the header out`);
+      throw wrongLength(length, call.sent);
     }
     if (!call.answered) this.#whole(call, status, headers, Buffer.alloc(0));
     else {

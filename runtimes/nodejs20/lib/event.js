@@ -5,8 +5,10 @@ const { isUtf8 } = require('node:buffer');
 
 const CLOUD_EVENT = 'application/cloudevents+json';
 // The media types whose bodies are text if they are valid UTF-8. The same list in every runtime (runtimes/README.md).
-const TEXT =
-  /^(?:text\/.+|.+\/(?:json|xml|javascript|ecmascript|yaml|x-yaml|toml|graphql|sql|ndjson|x-ndjson|jsonl|x-www-form-urlencoded)|.+\+(?:json|xml|yaml))$/;
+const TEXT = new RegExp(
+  '^(?:text/.+|.+/(?:json|xml|javascript|ecmascript|yaml|x-yaml|toml|graphql|sql|ndjson|x-ndjson|jsonl' +
+    '|x-www-form-urlencoded)|.+\\+(?:json|xml|yaml))$',
+);
 // Of the connection, not of the request: a handler never sees them.
 const HOP_BY_HOP = new Set([
   'connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade',

@@ -40,7 +40,7 @@ async function load(functionDir, entrypoint) {
   if (file === undefined) {
     throw new LoadError(
       `there is no ${base}.js`,
-      `add ${base}.js with \`exports.${name} = async (event, context) => …\`, or set the entrypoint to the file that has it`,
+      `add ${base}.js with \`exports.${name} = async (event, context) => …\`, or set the entrypoint to the right file`,
       { file: `${base}.js` },
     );
   }
@@ -79,7 +79,8 @@ function explain(error, root, url) {
   const place = firstFrame(stack, root);
   if (error?.code === 'ERR_MODULE_NOT_FOUND' || error?.code === 'MODULE_NOT_FOUND') {
     const wanted = /'([^']+)'/.exec(error.message)?.[1] ?? 'it';
-    const importer = place.file ?? relative(error.requireStack?.[0] ?? /imported from (\S+)$/.exec(error.message)?.[1], root);
+    const from = error.requireStack?.[0] ?? /imported from (\S+)$/.exec(error.message)?.[1];
+    const importer = place.file ?? relative(from, root);
     const line = place.line ?? lineOf(importer, wanted, root) ?? lineOf(importer, path.basename(wanted), root);
     const isFile = wanted.startsWith('.') || wanted.startsWith('/');
     const remedy = isFile
@@ -87,11 +88,8 @@ function explain(error, root, url) {
       : `add \`${wanted}\` to the dependencies in package.json, with its lock file`;
     return new LoadError(text, remedy, { file: importer, line });
   }
-  return new LoadError(text, 'the code at the top of the file failed; correct it, or set the variable it needs in `env`', {
-    ...place,
-    stack,
-    certain: error instanceof ReferenceError,
-  });
+  const remedy = 'the code at the top of the file failed; correct it, or set the variable it needs in `env`';
+  return new LoadError(text, remedy, { ...place, stack, certain: error instanceof ReferenceError });
 }
 
 function relative(file, root) {

@@ -88,7 +88,8 @@ function install(level) {
   };
 }
 
-const isFields = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Error);
+const isFields = (value) =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Error);
 const at = (level) => (message, ...rest) =>
   rest.length === 1 && isFields(rest[0]) ? user(level, format(message), rest[0]) : user(level, format(message, ...rest));
 

@@ -26,7 +26,8 @@ function answer(code, detail, instance, requestId) {
   const headers = ['content-type', MEDIA_TYPE];
   if (outcome) headers.push('x-sless-outcome', code);
   if (code === 'concurrency_exceeded' || code === 'shutting_down') headers.push('retry-after', '1');
-  return { status, headers, body: Buffer.from(JSON.stringify({ type, title, status, detail, instance, code, requestId })) };
+  const document = { type, title, status, detail, instance, code, requestId };
+  return { status, headers, body: Buffer.from(JSON.stringify(document)) };
 }
 
 module.exports = { answer };

@@ -148,7 +148,8 @@ function fromFields(answer, result) {
   for (const field of Object.keys(result)) {
     if (!FIELDS.includes(field)) {
       throw new BadResponse(
-        `\`${field}\` is no field of a response; there are ${FIELDS.join(', ')} (a header with several values has a list)`,
+        `\`${field}\` is no field of a response; there are ${FIELDS.join(', ')} ` +
+          '(a header with several values has a list)',
       );
     }
   }

@@ -1,6 +1,6 @@
 """HTTP/1.1 on one connection: reads requests strictly, one call at a time, writes answers whole or in pieces.
 
-It knows nothing of handlers. Whatever can be read in two ways is refused, since a proxy in front may read it the other way.
+It knows nothing of handlers.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import time
 from email.utils import formatdate
 
 from . import problem
+from .head import HEADER, Refused, parse
 from .response import REASONS
 
 # Request line and headers together: 100 headers and a 7 KB one fit many times.
 MAX_HEAD_BYTES = 64 << 10
-MAX_HEADERS = 200
 # Trailers are read over, so they may be small only.
 MAX_TRAILER_BYTES = 8 << 10
 MAX_CHUNK_LINE_BYTES = 256
@@ -28,15 +28,7 @@ LINGER_SECONDS = 2
 
 HEAD, BODY, CHUNKS, TRAILERS, BUSY, CLOSING, CLOSED = range(7)
 
-_REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([\x21-\x7e\x80-\xff]+) HTTP/(\d)\.(\d)").fullmatch
-_HEADER = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*((?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)[ \t]*").fullmatch
-_ABSOLUTE = re.compile(r"https?://[^/?#]+", re.I).match
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?").fullmatch
-
-
-class Refused(Exception):
-    """The request is not HTTP as we take it: `(code, detail)`."""
-
 
 _date = (0, "")
 
@@ -171,57 +163,12 @@ class Connection(asyncio.Protocol):
         lines = buf[:end].decode("latin-1").split("\r\n")
         del buf[: end + 4]
         self.scanned = 0
-        self._parse(lines)
+        self.method = self.path = "-"  # Until it is known: not those of the request before.
+        head = parse(lines)
+        self.method, self.path, self.query, self.headers = head.method, head.path, head.query, head.headers
+        self.keep_alive, self.old = head.keep_alive, head.old
+        self._frame(head.length, head.coding, head.expect)
         return True
-
-    def _parse(self, lines):
-        match = _REQUEST_LINE(lines[0])
-        if match is None:
-            raise Refused("bad_request", "the first line is no HTTP request line")
-        method, target, major, minor = match.groups()
-        if major != "1":
-            raise Refused("http_version_not_supported", "use HTTP/1.1")
-        if len(lines) - 1 > MAX_HEADERS:
-            raise Refused("headers_too_large", f"there are more than {MAX_HEADERS} headers")
-        pairs, connection = [], ""
-        hosts, length, coding, expect = 0, None, None, None
-        for line in lines[1:]:
-            match = _HEADER(line)
-            if match is None:
-                raise Refused("bad_request", "a header line is not `name: value`")
-            name, value = match.groups()
-            name = name.lower()
-            pairs.append((name, value))
-            if name == "host":
-                hosts += 1
-            elif name == "content-length":
-                if length is not None or not (value.isascii() and value.isdigit()) or len(value) > 15:
-                    raise Refused("bad_request", "content-length is not one whole number")
-                length = int(value)
-            elif name == "transfer-encoding":
-                coding = value.lower() if coding is None else "twice"
-            elif name == "connection":
-                connection = f"{connection},{value.lower()}"
-            elif name == "expect":
-                expect = value.lower()
-        old = self.old = minor == "0"
-        if hosts != 1 and (hosts or not old):
-            raise Refused("bad_request", "there has to be one Host header")
-        tokens = [t.strip() for t in connection.split(",")] if connection else ()
-        self.keep_alive = "close" not in tokens and (not old or "keep-alive" in tokens)
-        self.method, self.headers = method, pairs
-        self._target(target)
-        self._frame(length, coding, expect)
-
-    def _target(self, target):
-        if target[0] != "/" and not (target == "*" and self.method == "OPTIONS"):
-            match = _ABSOLUTE(target)
-            if match is None or self.method == "CONNECT":
-                raise Refused("bad_request", "the request target is no path")
-            target = target[match.end() :]
-            if target[:1] != "/":
-                target = "/" + target
-        self.path, _, self.query = target.partition("?")
 
     def _frame(self, length, coding, expect):
         """Decides how the body ends."""
@@ -287,7 +234,7 @@ class Connection(asyncio.Protocol):
         del self.buf[: end + 2]
         self.need -= end + 2
         if line:
-            if _HEADER(line) is None:
+            if HEADER(line) is None:
                 raise Refused("bad_request", "a trailer line is not `name: value`")
             return True
         body, self.chunks = bytes(self.chunks), None
