@@ -54,6 +54,13 @@ struct Inner {
     namespace: Namespace,
 }
 
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Client");
+        shown.field("endpoint", &self.endpoint()).field("namespace", &self.0.namespace).finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// A client. Nothing is sent yet; an error names the setting at fault.
     pub fn new(config: Config) -> Result<Self, Error> {

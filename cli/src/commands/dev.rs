@@ -1,0 +1,78 @@
+//! `sless dev`: settings for the server, and what it says when it is ready.
+
+use std::io::Write as _;
+
+use sless_server::dev::{self, DevConfig, Ready};
+use sless_server::telemetry;
+
+use crate::args::DevArgs;
+use crate::connection::Settings;
+use crate::failure::{Exit, Failure};
+use crate::output::Format;
+
+pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failure> {
+    let failed = |error: dev::Error| {
+        let exit = match error {
+            dev::Error::PortTaken { .. } | dev::Error::Locked { .. } => Exit::Conflict,
+            dev::Error::Other(_) => Exit::Failure,
+        };
+        let remedy = error.remedy();
+        let failure = Failure::new(exit, error.to_string());
+        match remedy {
+            Some(remedy) => failure.remedy(remedy),
+            None => failure,
+        }
+    };
+    let telemetry = telemetry::init("sless dev").map_err(|e| Failure::new(Exit::Usage, format!("{e:#}")))?;
+    let builder = std::env::current_exe()
+        .map_err(|e| Failure::new(Exit::Failure, format!("find this program's own file: {e}")))?;
+    let config = DevConfig {
+        data: settings.data_folder(),
+        port: args.port,
+        internal_port: args.internal_port.unwrap_or(if args.port == 0 { 0 } else { 9091 }),
+        builder: vec![builder.into(), crate::BUILDER_COMMAND.into()],
+    };
+    let format = settings.output;
+    let ready = move |ready: &Ready| {
+        let text = match format {
+            Format::Table => welcome(ready),
+            Format::Json => format!("{}\n", serde_json::to_string(ready).expect("it has string keys only")),
+        };
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    };
+    let signals = sless_server::shutdown::signals()
+        .map_err(|e| Failure::new(Exit::Failure, format!("listen for signals: {e}")))?;
+    let result = dev::run(config, ready, signals).await;
+    telemetry.flush().await;
+    result.map_err(failed)
+}
+
+pub(crate) fn welcome(ready: &Ready) -> String {
+    let Ready { endpoint, internal, data, token, namespace, function } = ready;
+    let call = match function {
+        Some(name) => format!("# call {name}\ncurl {endpoint}/fn/{namespace}/{name}/"),
+        None => format!(
+            "# call a function, once `sless deploy FILE` made one named hello\ncurl {endpoint}/fn/{namespace}/hello/"
+        ),
+    };
+    format!(
+        "sless dev is ready at {endpoint}
+
+  data       {}
+  namespace  {namespace}
+  internal   {internal} (/healthz, /readyz, /metrics)
+  token      {token}
+
+# make the namespace
+curl -X POST -H 'Authorization: Bearer {token}' {endpoint}/v1/namespaces/{namespace}/ensure
+# list its functions
+curl -H 'Authorization: Bearer {token}' {endpoint}/v1/namespaces/{namespace}/functions
+{call}
+
+The functions of all tenants share this one process: that is for development, not for strangers' code.
+Stop it with Ctrl-C; a second one does not wait for calls that are under way.
+",
+        data.display()
+    )
+}

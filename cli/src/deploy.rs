@@ -1,0 +1,161 @@
+//! `sless deploy`: a component and its settings become a function that serves.
+//!
+//! What to deploy is settled first, from flags, `sless.toml` and files, before anything is sent.
+
+mod plan;
+mod progress;
+pub(crate) mod wait;
+
+use serde::Serialize;
+use sless_client::{Client, Error};
+use sless_core::function::FunctionSpec;
+use sless_core::trigger::TriggerSpec;
+use sless_core::{Function, VersionNumber};
+
+use crate::args::DeployArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, say};
+use plan::{Plan, PlannedTrigger};
+
+/// What a deploy came to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Deployed {
+    function: Function,
+    version: VersionNumber,
+    /// False where code and settings were there already.
+    changed: bool,
+    notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+}
+
+pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> Result<(), Failure> {
+    let plan = Plan::make(&args)?;
+    for note in &plan.notes {
+        say(note);
+    }
+    client.ensure().await?;
+    let settings_changed = settle(&plan, client).await?;
+    let progress = progress::upload(&plan);
+    let accepted = client.upload(plan.name.as_str(), &plan.component, progress.callback()).await;
+    progress.finish();
+    let accepted = accepted?;
+    for note in &accepted.notes {
+        say(&format!("note: {note}"));
+    }
+    let mut url = None;
+    for trigger in &plan.triggers {
+        url = ensure_trigger(&plan, trigger, client).await?.or(url);
+    }
+    let function = if args.no_wait {
+        accepted.function
+    } else {
+        wait::until_ready(client, plan.name.as_str(), accepted.function.metadata.generation, args.wait_timeout).await?
+    };
+    let deployed = Deployed {
+        version: accepted.version.number,
+        changed: accepted.changed || settings_changed,
+        notes: accepted.notes,
+        url: function.status.url.clone().or(url),
+        function,
+    };
+    out.result(&deployed, |deployed| shown(deployed, args.no_wait))
+}
+
+/// Makes the function, or brings its settings to what is wanted. Answers whether an existing one was changed.
+async fn settle(plan: &Plan, client: &Client) -> Result<bool, Failure> {
+    let name = plan.name.as_str();
+    let present = match client.function(name).await {
+        Ok(function) => Some(function),
+        Err(Error::Problem(problem)) if problem.status == 404 => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(function) = present else {
+        match client.create_function(name, &plan.spec(None)).await {
+            Ok(_) => say(&format!("created function {name}")),
+            // Another deploy was quicker. Its settings are not overwritten unseen.
+            Err(Error::Problem(problem)) if problem.code == "already_exists" => {
+                return Err(Failure::from(Error::Problem(problem)).remedy("run the command again"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        return Ok(false);
+    };
+    let wanted = plan.spec(Some(&function.spec));
+    if wanted == function.spec {
+        return Ok(false);
+    }
+    client.update_function(name, &wanted, Some(&function.metadata.resource_version)).await?;
+    say(&format!("changed settings of {name}: {}", differences(&function.spec, &wanted).join(", ")));
+    Ok(true)
+}
+
+/// The names of the settings in which two specs differ.
+fn differences(old: &FunctionSpec, new: &FunctionSpec) -> Vec<String> {
+    let object = |spec| match serde_json::to_value(spec) {
+        Ok(serde_json::Value::Object(members)) => members,
+        _ => serde_json::Map::new(),
+    };
+    let (old, new) = (object(old), object(new));
+    let mut names: Vec<_> =
+        old.keys().chain(new.keys()).filter(|key| old.get(*key) != new.get(*key)).cloned().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Makes a trigger, or finds that it is there. Answers where it answers.
+async fn ensure_trigger(plan: &Plan, trigger: &PlannedTrigger, client: &Client) -> Result<Option<String>, Failure> {
+    let name = trigger.name.as_str();
+    let spec = TriggerSpec { function: plan.name.clone(), http: trigger.http.clone() };
+    let made = match client.create_trigger(name, &spec).await {
+        Err(Error::Problem(problem)) if problem.code == "already_exists" => {
+            let present = client.trigger(name).await?;
+            if present.spec == spec {
+                present
+            } else if present.spec.function == spec.function {
+                client.update_trigger(name, &spec, Some(&present.metadata.resource_version)).await?
+            } else {
+                let text = format!("trigger {name} is of function {}, not of {}", present.spec.function, plan.name);
+                return Err(Failure::new(Exit::Conflict, text)
+                    .remedy("give the trigger another name in sless.toml, or deploy with --no-http"));
+            }
+        }
+        made => made?,
+    };
+    Ok(made.status.url)
+}
+
+fn shown(deployed: &Deployed, no_wait: bool) -> String {
+    let Deployed { function, version, changed, url, .. } = deployed;
+    let name = &function.metadata.name;
+    let state = match (no_wait, changed) {
+        (true, true) => {
+            format!("{name} version {version} is being built; `sless functions get {name}` shows how far it is")
+        }
+        (true, false) | (false, false) => {
+            format!("{name} has this code and these settings already, as version {version}")
+        }
+        (false, true) => format!("{name} version {version} is ready"),
+    };
+    match url {
+        Some(url) => format!("{state}\n\n  {url}\n\n  curl {url}\n"),
+        None => format!("{state}\n\nIt has no http trigger; `sless invoke {name}` calls it.\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sless_core::Runtime;
+
+    #[test]
+    fn differing_settings_are_named() {
+        let old = FunctionSpec::new(Runtime::Wasm);
+        let mut new = FunctionSpec { memory_mb: 64, reuse: true, ..old.clone() };
+        new.limits.rate_per_second = Some(1);
+        assert_eq!(differences(&old, &new), ["limits", "memoryMb", "reuse"]);
+        assert!(differences(&old, &old).is_empty());
+    }
+}
