@@ -24,7 +24,8 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 say "Set-up: system packages and the guests' compiler"
 tools/setup.sh
 say "Build: sless and the examples"
-cargo build --package sless-cli
+# Of the whole workspace, as the tests build it: cargo unifies features over a build, so both share every dependency.
+cargo build --workspace --bin sless
 cargo xtask guests
 sless=$CARGO_TARGET_DIR/debug/sless
 

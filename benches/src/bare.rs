@@ -112,11 +112,13 @@ impl Bare {
         let request = store.data_mut().http().new_incoming_request(Scheme::Http, request)?;
         let out = store.data_mut().http().new_response_outparam(sender)?;
         let answer = async {
-            let response = head.await.context("the guest set no response")?.map_err(|code| anyhow::anyhow!("{code:?}"))?;
+            let response =
+                head.await.context("the guest set no response")?.map_err(|code| anyhow::anyhow!("{code:?}"))?;
             let body = response.into_body().collect().await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
             Ok(body.to_bytes())
         };
-        let (handled, answered) = tokio::join!(proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out), answer);
+        let (handled, answered) =
+            tokio::join!(proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out), answer);
         handled?;
         answered
     }

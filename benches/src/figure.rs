@@ -32,7 +32,13 @@ pub(crate) enum Bar {
 
 impl Figure {
     /// Of two medians.
-    pub(crate) fn ratio(name: &'static str, unit: &'static str, value: f64, peer: &'static str, peer_value: f64) -> Self {
+    pub(crate) fn ratio(
+        name: &'static str,
+        unit: &'static str,
+        value: f64,
+        peer: &'static str,
+        peer_value: f64,
+    ) -> Self {
         let ratio = Some(value / peer_value);
         Self { name, value, unit, peer: Some(peer), peer_value: Some(peer_value), ratio, bar: None }
     }

@@ -150,7 +150,9 @@ fn machine() -> Value {
     let cpuinfo = read("/proc/cpuinfo");
     let cpu = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let meminfo = read("/proc/meminfo");
-    let memory = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let memory = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     let load = read("/proc/loadavg");
     json!({
         "cpu": cpu.map(|(_, name)| name.trim()),

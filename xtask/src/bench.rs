@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     for package in ["sless-host", "sless-cli", "sless-benches"] {
         sh::run(sh::cargo(root).args(["build", "--profile", &args.profile, "--package", package]))?;
     }
-    let folder = target_folder(root)?.join(if args.profile == "dev" { "debug" } else { &args.profile });
+    let folder = workspace::target_folder(root)?.join(if args.profile == "dev" { "debug" } else { &args.profile });
     let mut command = sh::command(root, folder.join("sless-benches").to_str().context("a path in UTF-8")?);
     command.args(&args.names).arg("--binaries").arg(&folder);
     command.arg("--component").arg(cache.join("guests/hello.wasm")).arg("--peer").arg(cache.join("peers/bin/wasmtime"));
@@ -106,10 +106,4 @@ fn peer(root: &Path, cache: &Path) -> Result<()> {
     command.args(["install", "--locked", "wasmtime-cli", "--version", PEER_VERSION, "--no-default-features"]);
     command.args(["--features", PEER_FEATURES, "--root"]).arg(&peers);
     sh::run(command.env("CARGO_TARGET_DIR", peers.join("target")))
-}
-
-fn target_folder(root: &Path) -> Result<PathBuf> {
-    let text = sh::output(sh::cargo(root).args(["metadata", "--format-version=1", "--no-deps"]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&text).context("read cargo's metadata")?;
-    Ok(PathBuf::from(metadata["target_directory"].as_str().context("cargo's metadata has no target folder")?))
 }

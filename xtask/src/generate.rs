@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::sh;
+use crate::{sh, workspace};
 
 /// Runs the generator; with `check`, into a folder of its own that is then compared.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
@@ -27,7 +27,10 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
 
 fn generate(root: &Path, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("make {}", into.display()))?;
-    sh::run(sh::cargo(root).args(["run", "--quiet", "--package", "sless-gen", "--"]).arg(into))
+    // Of the whole workspace, so that it shares what the tests have built.
+    sh::run(sh::cargo(root).args(["build", "--quiet", "--workspace", "--bin", "sless-gen"]))?;
+    let generator = workspace::target_folder(root)?.join("debug/sless-gen");
+    sh::run(std::process::Command::new(generator).arg(into))
 }
 
 /// Names of files that are not the same on both sides.

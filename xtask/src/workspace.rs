@@ -28,6 +28,17 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
+    let folder = metadata(root)?["target_directory"].as_str().map(PathBuf::from);
+    folder.context("cargo's metadata has no target folder")
+}
+
+fn metadata(root: &Path) -> Result<Value> {
+    let text = sh::output(sh::cargo(root).args(["metadata", "--format-version=1", "--no-deps"]))?;
+    serde_json::from_str(&text).context("read cargo's metadata")
+}
+
 /// A package of the workspace.
 pub(crate) struct Package {
     /// Its name, `sless-core`.
@@ -50,8 +61,7 @@ pub(crate) struct Dependency {
 
 /// The packages of the workspace.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>> {
-    let text = sh::output(sh::cargo(root).args(["metadata", "--format-version=1", "--no-deps"]))?;
-    let metadata: Value = serde_json::from_str(&text).context("read cargo's metadata")?;
+    let metadata = metadata(root)?;
     let list = metadata["packages"].as_array().context("cargo's metadata has no packages")?;
     Ok(list.iter().map(package).collect())
 }

@@ -16,6 +16,5 @@ pub(super) fn added(args: &Args, name: &'static str) -> Result<Figure> {
     let (gateway, host) = (ours(args)?, host(args)?);
     let p50 = |server: &Server| Ok(load(server, CONNECTIONS, args.seconds)?.p50_us);
     let (through, alone) = turns(args.rounds, || p50(&gateway), || p50(&host))?;
-    let ratio = Some(through / alone);
-    Ok(Figure { name, value: through - alone, unit: "µs", peer: Some("sless-host, p50"), peer_value: Some(alone), ratio, bar: None })
+    Ok(Figure::ratio(name, "µs", through - alone, "sless-host, p50", alone))
 }

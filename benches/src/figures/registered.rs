@@ -37,11 +37,20 @@ pub(super) fn latency(args: &Args, name: &'static str) -> Result<Figure> {
 pub(super) fn idle_bytes(args: &Args, name: &'static str) -> Result<Figure> {
     let [one, many] = worlds(args)?;
     let resident = |world: &World| {
-        let values: Vec<_> = (0..args.rounds).map(|_| world.server.resident_bytes().map(|b| b as f64)).collect::<Result<_>>()?;
+        let values: Vec<_> =
+            (0..args.rounds).map(|_| world.server.resident_bytes().map(|b| b as f64)).collect::<Result<_>>()?;
         Ok::<_, anyhow::Error>(median(&values))
     };
     let value = (resident(&many)? - resident(&one)?) / args.registered as f64;
-    Ok(Figure { name, value, unit: "bytes", peer: None, peer_value: None, ratio: None, bar: Some(Bar::ValueAtMost(2048.0)) })
+    Ok(Figure {
+        name,
+        value,
+        unit: "bytes",
+        peer: None,
+        peer_value: None,
+        ratio: None,
+        bar: Some(Bar::ValueAtMost(2048.0)),
+    })
 }
 
 struct World {

@@ -15,7 +15,8 @@ const RIGHT: i32 = 780;
 
 /// Draws the figures that have a ratio.
 pub(super) fn draw(path: &Path, figures: &[Figure]) -> Result<()> {
-    let bars: Vec<_> = figures.iter().filter_map(|figure| Some((figure, figure.ratio.filter(|ratio| *ratio > 0.0)?))).collect();
+    let bars: Vec<_> =
+        figures.iter().filter_map(|figure| Some((figure, figure.ratio.filter(|ratio| *ratio > 0.0)?))).collect();
     let height = u32::try_from(bars.len()).unwrap_or(0) * ROW.unsigned_abs() + 60;
     let area = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
     let failed = |error: DrawingAreaErrorKind<_>| anyhow!("{error}");
@@ -28,7 +29,8 @@ pub(super) fn draw(path: &Path, figures: &[Figure]) -> Result<()> {
     let text = |size: i32| ("sans-serif", size).into_font();
     for power in -(reach as i32)..=(reach as i32) {
         let at = x(2f64.powi(power));
-        let line = PathElement::new(vec![(at, 30), (at, height as i32 - 20)], BLACK.mix(if power == 0 { 0.8 } else { 0.15 }));
+        let line =
+            PathElement::new(vec![(at, 30), (at, height as i32 - 20)], BLACK.mix(if power == 0 { 0.8 } else { 0.15 }));
         area.draw(&line).map_err(failed)?;
         let label = if power < 0 { format!("1/{}", 1 << -power) } else { (1 << power).to_string() };
         area.draw(&Text::new(label, (at - 6, 12), text(12))).map_err(failed)?;
