@@ -6,17 +6,36 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use sless_core::problem::{Document, MEDIA_TYPE};
 use sless_core::{Code, Outcome};
-use utoipa::OpenApi as _;
+use utoipa::openapi::Required;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr, Response as Described, ResponseBuilder, Schema};
+use utoipa::{OpenApi as _, PartialSchema, ToSchema};
 
 use crate::{App, auth, routes};
 
 /// Its name in `components`.
 const PROBLEM: &str = "Problem";
 const TOKEN: &str = "token";
+/// The operation whose body may be left out.
+const INVOKE: &str = "invoke_function";
+
+/// Bytes as they are, of which a schema can say no more.
+pub(crate) struct Binary;
+
+impl PartialSchema for Binary {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(format))
+            .description(Some("Bytes as they are"))
+            .into()
+    }
+}
+impl ToSchema for Binary {}
 
 /// Every status that a problem can have, for the list of responses.
 const PROBLEMS: &[(&str, &str)] = &[
@@ -85,6 +104,12 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
 }
 
 fn add_problems(operation: &mut Operation, public: bool) {
+    if operation.operation_id.as_deref() == Some(INVOKE)
+        && let Some(RefOr::T(body)) = &mut operation.request_body
+    {
+        // The macro takes every body for one that must be there.
+        body.required = Some(Required::False);
+    }
     if !public {
         operation.security = Some(vec![SecurityRequirement::new::<_, _, &str>(TOKEN, [])]);
     }

@@ -16,6 +16,7 @@ use crate::auth::Ns;
 use crate::error::{ApiError, ApiResult};
 use crate::extract::{Named, Params};
 use crate::gateway::Peer;
+use crate::openapi::Binary;
 
 /// How the function sees the call.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -39,9 +40,9 @@ pub(crate) struct InvokeParams {
 #[utoipa::path(
     post, path = "/v1/namespaces/{ns}/functions/{name}/invoke", tag = "functions", operation_id = "invoke_function",
     params(OfFunction, InvokeParams),
-    request_body(description = "What the function gets", content((Vec<u8> = "*/*"))),
+    request_body(description = "What the function gets", content((Binary = "*/*"))),
     responses((
-        status = 200, description = "The function's own answer, with the status that it chose", body = Vec<u8>, content_type = "*/*",
+        status = 200, description = "The function's own answer, with the status that it chose", body = Binary, content_type = "*/*",
         headers(
             ("X-Sless-Invocation-Id" = String, description = "The call's id in the invocation log"),
             ("X-Sless-Outcome" = Option<String>, description = "Where the platform answered in the function's place: why"),

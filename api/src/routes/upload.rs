@@ -20,6 +20,7 @@ use crate::App;
 use crate::auth::Ns;
 use crate::error::{ApiError, ApiResult};
 use crate::extract::{self, Expected, Named, Tagged};
+use crate::openapi::Binary;
 
 /// How long an upload may pause: longer than networks do, short enough that dead clients don't pile up.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ const PAUSE: Duration = Duration::from_secs(60);
     params(OfFunction, ("If-Match" = Option<String>, Header, description = "Only if this is still its state: an ETag, or `*`")),
     request_body(
         description = "The component",
-        content((Vec<u8> = "application/wasm"), (Vec<u8> = "application/octet-stream")),
+        content((Binary = "application/wasm"), (Binary = "application/octet-stream")),
     ),
     responses((status = 202, description = "Stored; it is being built", body = Deployed, headers(("ETag" = String, description = "The function's state")))),
 )]
@@ -88,7 +89,7 @@ fn pieces(body: Body) -> ByteStream {
 #[utoipa::path(
     get, path = "/v1/namespaces/{ns}/functions/{name}/source", tag = "code", operation_id = "get_source", params(OfFunction),
     responses((
-        status = 200, description = "The code", body = Vec<u8>, content_type = "application/wasm",
+        status = 200, description = "The code", body = Binary, content_type = "application/wasm",
         headers(
             ("Content-Disposition" = String, description = "A name to save it under"),
             ("Repr-Digest" = String, description = "Its SHA-256 (RFC 9530)"),

@@ -89,9 +89,12 @@ fn every_operation_says_what_it_takes_and_answers() {
             assert!(named(name), "{place}: {name} is not described");
         }
         if matches!(method.as_str(), "PUT" | "POST") && !path.ends_with("/ensure") {
-            assert!(operation.get("requestBody").is_some(), "{place}");
+            assert_eq!(operation["requestBody"]["required"], !path.ends_with("/invoke"), "{place}");
         }
     }
+    let upload = &document["paths"]["/v1/namespaces/{ns}/functions/{name}/upload"]["post"]["requestBody"]["content"];
+    assert_eq!(upload["application/wasm"]["schema"]["$ref"], "#/components/schemas/Binary");
+    assert_eq!(document["components"]["schemas"]["Binary"]["format"], "binary");
 }
 
 #[test]
