@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+pub mod dev;
 pub mod doubles;
+pub mod guests;
 
 use std::future::Future;
 use std::time::Duration;
