@@ -4,17 +4,18 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::ci::Done;
 use crate::{sh, workspace};
 
 const VERSION: &str = "0.13.2";
 
-/// Runs them; answers why they were skipped.
-pub(crate) fn run(root: &Path, seconds: u32) -> Result<Option<String>> {
+/// Runs them.
+pub(crate) fn run(root: &Path, seconds: u32) -> Result<Done> {
     if !root.join("fuzz/Cargo.toml").is_file() {
-        return Ok(Some("there is no fuzz target yet".to_owned()));
+        return Ok(Done::Skipped("there is no fuzz target yet".to_owned()));
     }
     if !sh::works(sh::command(root, "cargo").args(["+nightly", "--version"])) {
-        return Ok(Some("there is no nightly compiler; libFuzzer needs one".to_owned()));
+        return Ok(Done::Skipped("there is no nightly compiler; libFuzzer needs one".to_owned()));
     }
     let cache = workspace::cache()?;
     let tools = cache.join("tools");
@@ -23,7 +24,7 @@ pub(crate) fn run(root: &Path, seconds: u32) -> Result<Option<String>> {
         let mut install = sh::command(root, "cargo");
         install.args(["install", "--quiet", "--locked", "cargo-fuzz", "--version", VERSION, "--root"]).arg(&tools);
         if sh::run(install.env("CARGO_TARGET_DIR", tools.join("target"))).is_err() {
-            return Ok(Some(format!("cargo-fuzz {VERSION} could not be built here")));
+            return Ok(Done::Skipped(format!("cargo-fuzz {VERSION} could not be built here")));
         }
     }
     // Another compiler, so another target folder; found inputs stay in the cache and are tried first the next time.
@@ -52,5 +53,5 @@ pub(crate) fn run(root: &Path, seconds: u32) -> Result<Option<String>> {
         command.args(["--", &format!("-max_total_time={seconds}"), "-rss_limit_mb=2048", "-timeout=10"]);
         sh::run(&mut command)?;
     }
-    Ok(None)
+    Ok(Done::Passed)
 }

@@ -68,8 +68,10 @@ fn main() -> ExitCode {
         Task::Guests => guests::run(&root).map(|made: Vec<PathBuf>| {
             made.iter().for_each(|path| println!("{}", path.display()));
         }),
-        Task::Fuzz { seconds } => fuzz::run(&root, seconds).map(|skipped| {
-            skipped.into_iter().for_each(|why| println!("skipped: {why}"));
+        Task::Fuzz { seconds } => fuzz::run(&root, seconds).map(|done| {
+            if let ci::Done::Skipped(why) = done {
+                println!("skipped: {why}");
+            }
         }),
         Task::Bench(args) => bench::run(&root, &args),
     };
