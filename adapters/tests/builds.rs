@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use sless_adapters::blobs::FolderBlobs;
+use sless_adapters::blobs::folder::FolderBlobs;
 use sless_adapters::builds::{Error, LocalBuilds, Settings};
 use sless_core::build_protocol::Limits;
 use sless_core::ports::blobs::{self, BlobKey, Blobs};
