@@ -156,7 +156,7 @@ pub(crate) struct DeployArgs {
     #[arg(long, value_name = "CALLS")]
     pub(crate) rate: Option<u32>,
     /// Whether an instance may serve one call after another
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) reuse: Option<bool>,
     /// An environment variable
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
@@ -210,8 +210,8 @@ pub(crate) struct InvokeArgs {
     /// The function
     pub(crate) name: FunctionName,
     /// The body: text, @FILE, or - for standard input
-    #[arg(long, short, value_name = "BODY")]
-    pub(crate) data: Option<String>,
+    #[arg(long, short = 'd', value_name = "BODY")]
+    pub(crate) body: Option<String>,
     /// Path and query that the function sees
     #[arg(long, default_value = "/")]
     pub(crate) path: String,
@@ -331,7 +331,7 @@ pub(crate) struct BenchArgs {
     pub(crate) header: Vec<(String, String)>,
     /// The body: text, @FILE, or - for standard input
     #[arg(long, value_name = "BODY")]
-    pub(crate) data: Option<String>,
+    pub(crate) body: Option<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -376,7 +376,8 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 fn bench_duration(text: &str) -> Result<Duration, String> {
     let longest = Duration::from_secs(600);
-    duration(text)?.le(&longest).then(|| duration(text)).unwrap_or_else(|| Err("at most 10m".to_owned()))
+    let duration = duration(text)?;
+    if duration <= longest { Ok(duration) } else { Err("at most 10m".to_owned()) }
 }
 
 /// A namespace of the environment or the file, which clap does not check.

@@ -22,13 +22,13 @@ use report::Report;
 
 pub(crate) async fn run(args: BenchArgs, settings: &Settings, out: &mut Output) -> Result<(), Failure> {
     let url: http::Uri = args.url.parse().map_err(|e| Failure::new(Exit::Usage, format!("`{}`: {e}", args.url)))?;
-    let body = match &args.data {
-        Some(data) => given(data, MAX_BODY_BYTES).await?,
+    let body = match &args.body {
+        Some(body) => given(body, MAX_BODY_BYTES).await?,
         None => Vec::new(),
     };
     let plan = Plan {
         target: load::Target::new(&url).map_err(|e| Failure::new(Exit::Usage, format!("`{}`: {e}", args.url)))?,
-        method: invoke::method(args.method.as_deref(), args.data.is_some())?,
+        method: invoke::method(args.method.as_deref(), args.body.is_some())?,
         headers: invoke::headers(&args.header)?,
         body: body.into(),
         connections: args.connections,

@@ -122,6 +122,7 @@ fn no_token() -> Failure {
         .remedy("set --token or SLESS_TOKEN, or `token` in the file of settings")
 }
 
+#[expect(clippy::disallowed_methods, reason = "where the user's files are")]
 fn default_file() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;

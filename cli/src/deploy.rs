@@ -36,11 +36,20 @@ pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> 
         say(note);
     }
     client.ensure().await?;
-    let settings_changed = settle(&plan, client).await?;
+    let settled = settle(&plan, client).await?;
     let progress = progress::upload(&plan);
     let accepted = client.upload(plan.name.as_str(), &plan.component, progress.callback()).await;
     progress.finish();
-    let accepted = accepted?;
+    let accepted = match accepted {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            if settled == Settled::Created {
+                // Nothing of a deploy that was refused stays. That the refusal is told matters more than a clean-up.
+                let _ = client.delete_function(plan.name.as_str()).await;
+            }
+            return Err(error.into());
+        }
+    };
     for note in &accepted.notes {
         say(&format!("note: {note}"));
     }
@@ -55,7 +64,7 @@ pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> 
     };
     let deployed = Deployed {
         version: accepted.version.number,
-        changed: accepted.changed || settings_changed,
+        changed: accepted.changed || settled == Settled::Changed,
         notes: accepted.notes,
         url: function.status.url.clone().or(url),
         function,
@@ -63,8 +72,19 @@ pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> 
     out.result(&deployed, |deployed| shown(deployed, args.no_wait))
 }
 
-/// Makes the function, or brings its settings to what is wanted. Answers whether an existing one was changed.
-async fn settle(plan: &Plan, client: &Client) -> Result<bool, Failure> {
+/// What had to be done about a function's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// It was not there.
+    Created,
+    /// It had others.
+    Changed,
+    /// Nothing.
+    Unchanged,
+}
+
+/// Makes the function, or brings its settings to what is wanted.
+async fn settle(plan: &Plan, client: &Client) -> Result<Settled, Failure> {
     let name = plan.name.as_str();
     let present = match client.function(name).await {
         Ok(function) => Some(function),
@@ -73,22 +93,24 @@ async fn settle(plan: &Plan, client: &Client) -> Result<bool, Failure> {
     };
     let Some(function) = present else {
         match client.create_function(name, &plan.spec(None)).await {
-            Ok(_) => say(&format!("created function {name}")),
+            Ok(_) => {
+                say(&format!("created function {name}"));
+                return Ok(Settled::Created);
+            }
             // Another deploy was quicker. Its settings are not overwritten unseen.
             Err(Error::Problem(problem)) if problem.code == "already_exists" => {
                 return Err(Failure::from(Error::Problem(problem)).remedy("run the command again"));
             }
             Err(error) => return Err(error.into()),
         }
-        return Ok(false);
     };
     let wanted = plan.spec(Some(&function.spec));
     if wanted == function.spec {
-        return Ok(false);
+        return Ok(Settled::Unchanged);
     }
     client.update_function(name, &wanted, Some(&function.metadata.resource_version)).await?;
     say(&format!("changed settings of {name}: {}", differences(&function.spec, &wanted).join(", ")));
-    Ok(true)
+    Ok(Settled::Changed)
 }
 
 /// The names of the settings in which two specs differ.

@@ -195,6 +195,8 @@ async fn an_upload_streams_the_file_and_counts_it() {
     let progress: Progress = Arc::new(move |sent| noted.lock().unwrap().push(sent));
     let error = server.client().upload("f", &file, progress).await.unwrap_err();
     assert_eq!(error.status(), Some(422));
+    let missing = server.client().upload("f", &folder.path().join("no"), Arc::new(|_| ())).await;
+    assert!(missing.unwrap_err().to_string().contains("No such file"));
     let seen = server.seen.lock().unwrap();
     assert_eq!(seen.len(), 2, "the whole upload is sent again");
     assert!(seen.iter().all(|s| s.body == bytes && s.headers["content-length"] == "300000"));
@@ -202,9 +204,6 @@ async fn an_upload_streams_the_file_and_counts_it() {
     let counts = counts.lock().unwrap();
     assert_eq!(counts.iter().filter(|c| **c == 0).count(), 2);
     assert_eq!(counts.last(), Some(&300_000));
-
-    let missing = server.client().upload("f", &folder.path().join("no"), Arc::new(|_| ())).await;
-    assert!(missing.unwrap_err().to_string().contains("No such file"));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod world;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -96,8 +97,7 @@ impl Error {
 /// Runs until `shutdown`. `ready` is called once, when everything that was there before is there again.
 pub async fn run(config: DevConfig, ready: impl FnOnce(&Ready), shutdown: Shutdown) -> Result<(), Error> {
     raise_file_limit();
-    // Made first, so that its path can be told in full.
-    std::fs::create_dir_all(&config.data).with_context(|| format!("make the data folder {}", config.data.display()))?;
+    make_folder(&config.data).with_context(|| format!("make the data folder {}", config.data.display()))?;
     let data = std::path::absolute(&config.data).context("find the data folder")?;
     let opened = embedded::open(&data, embedded::Options::default()).await.map_err(locked)?;
     let ended = serve(&config, &data, &opened, ready, &shutdown).await;
@@ -147,6 +147,15 @@ async fn serve(
             }
         }
     }
+}
+
+/// Makes the data folder where it is not there: its owner's alone, since it holds keys, and out of the sight of git.
+fn make_folder(data: &Path) -> std::io::Result<()> {
+    if data.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data)?;
+    std::fs::write(data.join(".gitignore"), "*\n")
 }
 
 /// The secret that the `sless dev` of a data folder signs tokens with, as text.

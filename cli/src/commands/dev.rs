@@ -1,6 +1,7 @@
 //! `sless dev`: settings for the server, and what it says when it is ready.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use sless_server::dev::{self, DevConfig, Ready};
 use sless_server::telemetry;
@@ -24,8 +25,8 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
         }
     };
     let telemetry = telemetry::init("sless dev").map_err(|e| Failure::new(Exit::Usage, format!("{e:#}")))?;
-    let builder = std::env::current_exe()
-        .map_err(|e| Failure::new(Exit::Failure, format!("find this program's own file: {e}")))?;
+    let builder =
+        own_program().map_err(|e| Failure::new(Exit::Failure, format!("find this program's own file: {e}")))?;
     let config = DevConfig {
         data: settings.data_folder(),
         port: args.port,
@@ -46,6 +47,13 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
     let result = dev::run(config, ready, signals).await;
     telemetry.flush().await;
     result.map_err(failed)
+}
+
+/// This very program, to be run as the builder: through `/proc`, so that builds go on with the same engine when the file
+/// is replaced or removed meanwhile, as `cargo build` does.
+fn own_program() -> std::io::Result<PathBuf> {
+    let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    if running.exists() { Ok(running) } else { std::env::current_exe() }
 }
 
 pub(crate) fn welcome(ready: &Ready) -> String {

@@ -13,12 +13,12 @@ pub(crate) async fn run(args: InvokeArgs, client: &Client, out: &mut Output) -> 
     if !args.path.starts_with('/') {
         return Err(Failure::new(Exit::Usage, format!("--path `{}` does not begin with /", args.path)));
     }
-    let body = match &args.data {
-        Some(data) => given(data, MAX_BODY_BYTES).await?,
+    let body = match &args.body {
+        Some(body) => given(body, MAX_BODY_BYTES).await?,
         None => Vec::new(),
     };
     let request = InvokeRequest {
-        method: method(args.method.as_deref(), args.data.is_some())?,
+        method: method(args.method.as_deref(), args.body.is_some())?,
         path: args.path,
         headers: headers(&args.header)?,
         body: body.into(),

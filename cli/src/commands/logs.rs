@@ -6,7 +6,7 @@ use sless_core::ports::{LogLine, Stream};
 
 use crate::args::{BuildLogArgs, LogsArgs, duration};
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, say};
 
 pub(crate) async fn run(args: LogsArgs, client: &Client, out: &mut Output) -> Result<(), Failure> {
     let since = args.since.as_deref().map(|text| since(text, Timestamp::now())).transpose()?;
@@ -60,7 +60,19 @@ fn shown(line: &LogLine) -> String {
 }
 
 pub(crate) async fn build_log(args: BuildLogArgs, client: &Client, out: &mut Output) -> Result<(), Failure> {
-    out.text(&client.build_log(args.name.as_str(), args.version).await?)
+    let name = args.name.as_str();
+    let mut log = client.build_log(name, args.version).await?;
+    if log.is_empty() && args.version.is_none() {
+        // Settings and rollbacks make versions without a build: the newest that was built is meant.
+        let versions = client.versions(name).await?;
+        if let Some(built) = versions.iter().find(|version| version.build_ms.is_some()) {
+            log = client.build_log(name, Some(built.number.0)).await?;
+        }
+    }
+    if log.is_empty() {
+        say("that version was not built, or its build printed nothing");
+    }
+    out.text(&log)
 }
 
 #[cfg(test)]

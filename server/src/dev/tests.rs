@@ -20,6 +20,16 @@ fn the_file_is_its_owners_alone_and_reads_back() {
 }
 
 #[test]
+fn a_new_folder_is_its_owners_and_not_for_git() {
+    let outer = tempfile::tempdir().unwrap();
+    let data = outer.path().join("a/.sless");
+    make_folder(&data).unwrap();
+    make_folder(&data).unwrap();
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::read_to_string(data.join(".gitignore")).unwrap(), "*\n");
+}
+
+#[test]
 fn a_secret_is_read_only_where_one_was_made() {
     let folder = tempfile::tempdir().unwrap();
     let error = read_jwt_secret(folder.path()).unwrap_err().to_string();

@@ -137,11 +137,14 @@ impl World {
         let drained = async {
             stop.cancel();
             while serving.join_next().await.is_some() {}
+            tracing::debug!("connections have ended");
             host.drain(DRAIN_GRACE).await;
+            tracing::debug!("calls have ended");
             background.cancel();
             if !running.is_finished() {
                 let _ = running.await;
             }
+            tracing::debug!("background work has ended");
             stop_internal.cancel();
             let _ = serving_internal.await;
         };
