@@ -104,7 +104,10 @@ impl LocalBuilds {
         let engine = match verdict::reply(ended, &settings.limits) {
             Ok((Reply::Engine { engine, degraded }, _)) => {
                 for layer in degraded {
-                    tracing::warn!(layer, "builds are isolated less than they could be: this machine lacks a layer of the sandbox");
+                    tracing::warn!(
+                        layer,
+                        "builds are isolated less than they could be: this machine lacks a layer of the sandbox"
+                    );
                 }
                 engine
             }
@@ -179,7 +182,9 @@ impl Builds for LocalBuilds {
             return Err(failed("build the component")(format!("the builder answered {reply:?}")));
         };
         if (wasm, engine) != (job.sha256, self.engine) {
-            return Err(failed("build the component")("the builder answered for another component or engine; was it replaced? restart"));
+            return Err(failed("build the component")(
+                "the builder answered for another component or engine; was it replaced? restart",
+            ));
         }
         self.store(&desk, &artifact, size_bytes).await?;
         let limit = self.settings.cache_bytes;
@@ -237,7 +242,10 @@ impl Turns {
     }
 
     async fn take(&self) -> Result<Turn<'_>, BuildError> {
-        let place = self.waiting.try_acquire().map_err(|_| failed("wait for a turn")("too many builds are waiting; try again"))?;
+        let place = self
+            .waiting
+            .try_acquire()
+            .map_err(|_| failed("wait for a turn")("too many builds are waiting; try again"))?;
         let turn = self.running.acquire().await.map_err(failed("wait for a turn"))?;
         Ok(Turn((turn, place)))
     }

@@ -1,5 +1,7 @@
 //! `LocalBuilds` with the real builder: this program starts itself as one.
 
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -104,7 +106,14 @@ fn component(functions: usize, steps: usize) -> Vec<u8> {
     let mut bodies = String::new();
     for n in 0..functions {
         let steps: String = (0..steps)
-            .map(|step| format!("(local.set {} (i32.mul (local.get {}) (i32.const {})))", step % 3, (step + 1) % 3, n * 31 + step))
+            .map(|step| {
+                format!(
+                    "(local.set {} (i32.mul (local.get {}) (i32.const {})))",
+                    step % 3,
+                    (step + 1) % 3,
+                    n * 31 + step
+                )
+            })
             .collect();
         bodies.push_str(&format!(
             "(func (export \"f{n}\") (result i32) (local i32 i32 i32) {steps} (i32.xor (local.get 0) (local.get 1)))"
@@ -142,7 +151,10 @@ async fn checks() -> anyhow::Result<()> {
 
     let module = world.upload("module", wat::parse_str("(module)")?).await?;
     let refused = world.builds.check(Runtime::Wasm, &module.source).await.unwrap_err();
-    assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains("core WebAssembly module")), "{refused}");
+    assert!(
+        matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains("core WebAssembly module")),
+        "{refused}"
+    );
 
     let large = world.upload("large", vec![0; (1 << 20) + 1]).await?;
     let refused = world.builds.check(Runtime::Wasm, &large.source).await.unwrap_err();
@@ -150,7 +162,10 @@ async fn checks() -> anyhow::Result<()> {
 
     for runtime in [Runtime::WasmJs, Runtime::WasmPython, Runtime::Python311, Runtime::Nodejs20] {
         let refused = world.builds.check(runtime, &good.source).await.unwrap_err();
-        assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains(runtime.name())), "{refused}");
+        assert!(
+            matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains(runtime.name())),
+            "{refused}"
+        );
         let refused = world.builds.build(BuildJob { runtime, ..good.clone() }).await.unwrap_err();
         assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains("release yet")), "{refused}");
     }
@@ -188,7 +203,10 @@ async fn limits() -> anyhow::Result<()> {
         let world = World::new(|settings| settings.limits = limits).await?;
         let job = world.upload("slow", slow.clone()).await?;
         let refused = world.builds.build(job).await.unwrap_err();
-        assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains(named)), "{named}: {refused:?}");
+        assert!(
+            matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains(named)),
+            "{named}: {refused:?}"
+        );
         assert_eq!(world.jobs(), Vec::<PathBuf>::new());
     }
     Ok(())
@@ -234,7 +252,8 @@ fn build_until_killed(root: &Path) -> ExitCode {
 
 async fn killed() -> anyhow::Result<()> {
     let root = tempfile::tempdir()?;
-    let mut parent = Command::new(std::env::current_exe()?).arg("__parent").arg(root.path()).stdout(Stdio::null()).spawn()?;
+    let mut parent =
+        Command::new(std::env::current_exe()?).arg("__parent").arg(root.path()).stdout(Stdio::null()).spawn()?;
     let work = root.path().join("work");
     let compiling =
         || work.exists() && jobs(&work).iter().any(|folder| folder.join("out").join("functions.pack").exists());

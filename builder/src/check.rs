@@ -39,7 +39,9 @@ pub enum Rejection {
         limit: u64,
     },
     /// Not WebAssembly at all.
-    #[error("this is not a WebAssembly component but {looks_like}; upload the `.wasm` file that `cargo build --target wasm32-wasip2` or another component toolchain makes")]
+    #[error(
+        "this is not a WebAssembly component but {looks_like}; upload the `.wasm` file that `cargo build --target wasm32-wasip2` or another component toolchain makes"
+    )]
     NotWasm {
         /// What the first bytes look like.
         looks_like: &'static str,
@@ -51,7 +53,9 @@ pub enum Rejection {
     )]
     CoreModule,
     /// Cut short, damaged, or using a proposal that is off.
-    #[error("the component is damaged, cut short or uses what this platform does not run: {message} (at byte {offset} of {size}){hint}")]
+    #[error(
+        "the component is damaged, cut short or uses what this platform does not run: {message} (at byte {offset} of {size}){hint}"
+    )]
     Invalid {
         /// What the validator says.
         message: String,
@@ -90,7 +94,9 @@ pub enum Rejection {
         limit: u64,
     },
     /// Nothing that could be called.
-    #[error("the component does not export `wasi:http/incoming-handler@0.2`, which is what is called here: it exports {exports}{hint}")]
+    #[error(
+        "the component does not export `wasi:http/incoming-handler@0.2`, which is what is called here: it exports {exports}{hint}"
+    )]
     NoHandler {
         /// What it exports instead.
         exports: String,

@@ -104,7 +104,8 @@ fn work(job: &Job, opened: Opened) -> Reply {
         run(&job.limits, opened)
     }))
     .unwrap_or_else(|_| Reply::Rejected {
-        reason: "the compiler crashed on this component, which is a fault of the platform; its build log has the place".to_owned(),
+        reason: "the compiler crashed on this component, which is a fault of the platform; its build log has the place"
+            .to_owned(),
     })
 }
 
@@ -120,7 +121,7 @@ fn threads(limits: &Limits) -> Result<(), String> {
 fn run(limits: &Limits, opened: Opened) -> Reply {
     let wasm = match opened.input.map(|file| read_component(file, limits)) {
         Some(Ok(bytes)) => bytes,
-        Some(Err(reply)) => return reply,
+        Some(Err(error)) => return Reply::Failed { reason: format!("read the component: {error}") },
         None => return Reply::Failed { reason: "the job names no component".to_owned() },
     };
     let started = Instant::now();
@@ -129,7 +130,13 @@ fn run(limits: &Limits, opened: Opened) -> Reply {
         Err(rejection) if rejection.is_size() => return Reply::TooLarge { reason: rejection.to_string() },
         Err(rejection) => return Reply::Rejected { reason: rejection.to_string() },
     };
-    log(&format!("component {} of {} bytes with {} functions checked in {} ms", checked.wasm, wasm.len(), checked.functions, started.elapsed().as_millis()));
+    log(&format!(
+        "component {} of {} bytes with {} functions checked in {} ms",
+        checked.wasm,
+        wasm.len(),
+        checked.functions,
+        started.elapsed().as_millis()
+    ));
     for note in &checked.notes {
         log(note);
     }
@@ -139,16 +146,21 @@ fn run(limits: &Limits, opened: Opened) -> Reply {
     }
 }
 
-fn read_component(file: File, limits: &Limits) -> Result<Vec<u8>, Reply> {
+fn read_component(file: File, limits: &Limits) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One more than allowed, so that the check sees that there is more.
-    match file.take(limits.component_bytes.saturating_add(1)).read_to_end(&mut bytes) {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(Reply::Failed { reason: format!("read the component: {error}") }),
-    }
+    file.take(limits.component_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-fn build(limits: &Limits, wasm: &[u8], checked: &Checked, packs: Vec<PackFile>, mut artifact: File, pack: File) -> Reply {
+fn build(
+    limits: &Limits,
+    wasm: &[u8],
+    checked: &Checked,
+    packs: Vec<PackFile>,
+    mut artifact: File,
+    pack: File,
+) -> Reply {
     let started = Instant::now();
     let engine = crate::engine();
     let write = match PackWriter::new(pack, &engine, limits.pack_bytes) {

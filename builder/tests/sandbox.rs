@@ -1,6 +1,8 @@
 //! Every layer of the sandbox alone, from inside: what it takes away is really gone. Started again as `__probe`, this
 //! program enters some layers, tries one thing and says how it went.
 
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, Output};
@@ -141,7 +143,8 @@ fn probe(layers: &str, action: &str, detail: &str) -> ExitCode {
         "syscalls" => Layers { syscalls: true, ..Layers::NONE },
         _ => Layers::NONE,
     };
-    let limits = Limits { memory_bytes: 256 << 20, cpu_seconds: if action == "spin" { 1 } else { 60 }, ..Limits::default() };
+    let limits =
+        Limits { memory_bytes: 256 << 20, cpu_seconds: if action == "spin" { 1 } else { 60 }, ..Limits::default() };
     // Process 1 is not this one's parent, or this test would have to be the system's first process.
     let parent = (action == "orphan").then_some(1);
     if action == "threads-first" {
@@ -185,7 +188,11 @@ fn attempt(action: &str, detail: &str, degraded: &[String]) -> std::io::Result<S
         }
         "whoami" => {
             let held = rustix::thread::capabilities(None)?;
-            format!("uid {} capabilities {}", rustix::process::getuid().as_raw(), (held.effective | held.permitted).bits())
+            format!(
+                "uid {} capabilities {}",
+                rustix::process::getuid().as_raw(),
+                (held.effective | held.permitted).bits()
+            )
         }
         "map-code" => {
             // SAFETY: a new private mapping, which nothing uses.
@@ -194,7 +201,9 @@ fn attempt(action: &str, detail: &str, degraded: &[String]) -> std::io::Result<S
                 let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
                 libc::mmap(std::ptr::null_mut(), 4096, prot, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
             };
-            if at == libc::MAP_FAILED { return Err(std::io::Error::last_os_error()) }
+            if at == libc::MAP_FAILED {
+                return Err(std::io::Error::last_os_error());
+            }
             String::new()
         }
         other => format!("no such probe: {other}"),

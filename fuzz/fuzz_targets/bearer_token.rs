@@ -7,7 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use sless_core::Timestamp;
 use sless_core::auth::{Config, Mode, Verifier};
 
-static SECRET: LazyLock<Verifier> = LazyLock::new(|| verifier(Mode::Secret("0123456789abcdef0123456789abcdef".to_owned())));
+static SECRET: LazyLock<Verifier> =
+    LazyLock::new(|| verifier(Mode::Secret("0123456789abcdef0123456789abcdef".to_owned())));
 static OFF: LazyLock<Verifier> = LazyLock::new(|| verifier(Mode::Off));
 
 fn verifier(mode: Mode) -> Verifier {

@@ -2,6 +2,7 @@
 //!
 //! Packs are only moved and removed here; what is in them is read by builders alone.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ fn evict(folder: &Path, limit: u64) -> io::Result<()> {
         let Ok(meta) = entry.metadata() else { continue };
         packs.push((meta.modified()?, meta.len(), entry.path()));
     }
-    packs.sort_by(|a, b| b.0.cmp(&a.0));
+    packs.sort_by_key(|pack| Reverse(pack.0));
     let mut total = 0;
     for (n, (_, size, path)) in packs.iter().enumerate() {
         total += size;
@@ -104,7 +105,8 @@ mod tests {
         pack(&folder, "old.pack", 40, 2);
         pack(&folder, "young.pack", 40, 1);
         fs::write(dir.path().join("new"), [1; 40]).unwrap();
-        keep(&folder, &dir.path().join("new"), &["oldest.pack".into(), "../new".into(), "gone.pack".into()], 100).unwrap();
+        keep(&folder, &dir.path().join("new"), &["oldest.pack".into(), "../new".into(), "gone.pack".into()], 100)
+            .unwrap();
         let names = names(&folder);
         assert_eq!(names.len(), 2, "{names:?}");
         assert!(names.contains(&"oldest.pack".to_owned()) && !dir.path().join("new").exists());

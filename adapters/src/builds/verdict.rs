@@ -21,7 +21,9 @@ pub(super) fn reply(ended: Ended, limits: &Limits) -> Result<(Reply, String), Bu
     let Ended { end, reply, log } = ended;
     let out_of_memory = OUT_OF_MEMORY.iter().any(|words| log.contains(words));
     let over = |what: String| {
-        format!("the component can't be built within the limits: it took more than {what}. Make it smaller: strip it, leave out what is not called, split large functions")
+        format!(
+            "the component can't be built within the limits: it took more than {what}. Make it smaller: strip it, leave out what is not called, split large functions"
+        )
     };
     let memory = || over(format!("{} MiB of memory", limits.memory_bytes >> 20));
     let reason = match end {
@@ -31,21 +33,33 @@ pub(super) fn reply(ended: Ended, limits: &Limits) -> Result<(Reply, String), Bu
             Ok(Reply::TooLarge { reason }) => return Err(BuildError::TooLarge { reason }),
             Ok(Reply::Failed { reason }) => return Err(failed("run the builder")(reason)),
             Ok(reply) => return Ok((reply, log)),
-            Err(_) => return Err(failed("run the builder")(format!("it answered nothing that can be read, and ended with {end:?}: {}", tail(&log)))),
+            Err(_) => {
+                return Err(failed("run the builder")(format!(
+                    "it answered nothing that can be read, and ended with {end:?}: {}",
+                    tail(&log)
+                )));
+            }
         },
         End::OutOfTime => over(format!("{} s", limits.wall_seconds)),
         End::Signalled(SIGXCPU) => over(format!("{} s of processor time", limits.cpu_seconds)),
         End::Signalled(SIGABRT) if out_of_memory => memory(),
         End::Signalled(SIGXFSZ) => over(format!("{} MiB of compiled code", limits.artifact_bytes >> 20)),
         End::Signalled(SIGSYS) => {
-            tracing::error!(log = tail(&log), "a builder called what no compile calls, and was ended: look at the component");
+            tracing::error!(
+                log = tail(&log),
+                "a builder called what no compile calls, and was ended: look at the component"
+            );
             "building this component did what no compile does, and was ended".to_owned()
         }
         // Not ours: the system's, when memory is short, or somebody's.
         End::Signalled(SIGKILL) => {
-            return Err(failed("run the builder")("it was killed from outside, as a system that is short of memory does"));
+            return Err(failed("run the builder")(
+                "it was killed from outside, as a system that is short of memory does",
+            ));
         }
-        End::Signalled(signal) => format!("the compiler crashed on this component (signal {signal}), which is a fault of the platform"),
+        End::Signalled(signal) => {
+            format!("the compiler crashed on this component (signal {signal}), which is a fault of the platform")
+        }
         End::Flooded => return Err(failed("run the builder")("its answer has no end")),
         End::Cancelled => return Err(failed("run the builder")("it was cancelled")),
     };

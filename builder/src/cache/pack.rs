@@ -68,7 +68,8 @@ impl Pack {
     /// When it is not a whole pack of this engine.
     pub fn open(file: File, engine: &Digest) -> Result<Self, Error> {
         // Not `File::metadata`: the sandbox has no call that takes a path.
-        let size = u64::try_from(rustix::fs::fstat(&file).map_err(io::Error::from)?.st_size).map_err(|_| Error::Damaged)?;
+        let size =
+            u64::try_from(rustix::fs::fstat(&file).map_err(io::Error::from)?.st_size).map_err(|_| Error::Damaged)?;
         let mut header = [0; HEADER_BYTES as usize];
         let mut footer = [0; FOOTER_BYTES];
         let footer_at = size.checked_sub(FOOTER_BYTES as u64).filter(|at| *at >= HEADER_BYTES).ok_or(Error::Damaged)?;
@@ -83,7 +84,8 @@ impl Pack {
         let index_at = u64::from_le_bytes(take(&footer, 0));
         let count = u32::from_le_bytes(take(&footer, 8));
         let index_bytes = count as usize * ENTRY_BYTES;
-        if count > MAX_ENTRIES || index_at < HEADER_BYTES || index_at.checked_add(index_bytes as u64) != Some(footer_at) {
+        if count > MAX_ENTRIES || index_at < HEADER_BYTES || index_at.checked_add(index_bytes as u64) != Some(footer_at)
+        {
             return Err(Error::Damaged);
         }
         let mut entries = vec![0; index_bytes];

@@ -52,7 +52,9 @@ impl fmt::Debug for Packs {
 impl Packs {
     /// Reads the packs; files that are none, or of another engine, are left out. New functions go into `write`.
     pub fn new(files: Vec<PackFile>, write: Option<PackWriter>, engine: &Digest) -> Self {
-        let open = |PackFile { name, file }| Some(Named { name, pack: Pack::open(file, engine).ok()?, used: AtomicBool::new(false) });
+        let open = |PackFile { name, file }| {
+            Some(Named { name, pack: Pack::open(file, engine).ok()?, used: AtomicBool::new(false) })
+        };
         Self(Arc::new(Inner { read: files.into_iter().filter_map(open).collect(), write, ..Inner::default() }))
     }
 

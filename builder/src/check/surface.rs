@@ -82,7 +82,8 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     if count == 0 {
         return "nothing".to_owned();
     }
-    let mut text = names.take(MOST_NAMES).map(|name| format!("`{}`", cut(name, MOST_CHARS))).collect::<Vec<_>>().join(", ");
+    let mut text =
+        names.take(MOST_NAMES).map(|name| format!("`{}`", cut(name, MOST_CHARS))).collect::<Vec<_>>().join(", ");
     if count > MOST_NAMES {
         text.push_str(&format!(" and {} more", count - MOST_NAMES));
     }

@@ -68,9 +68,7 @@ fn a_core_module_is_told_how_to_become_a_component() {
 #[test]
 fn what_it_exports_instead_is_named() {
     assert!(refused("(component)").contains("it exports nothing"));
-    let command = refused(
-        r#"(component (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#,
-    );
+    let command = refused(r#"(component (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#);
     assert!(command.contains("`wasi:cli/run@0.2.0`") && command.contains("it is a command"), "{command}");
     // The right name does not make a handler.
     let hollow = refused(r#"(component (instance $i) (export "wasi:http/incoming-handler@0.2.0" (instance $i)))"#);
@@ -112,7 +110,8 @@ fn proposals_that_the_engine_has_off_are_refused() {
 
 #[test]
 fn each_limit_is_named_where_it_is_crossed() {
-    let bytes = wat::parse_str(handler("(component) (core module (memory 1) (table 1 funcref) (type (func)))")).unwrap();
+    let bytes =
+        wat::parse_str(handler("(component) (core module (memory 1) (table 1 funcref) (type (func)))")).unwrap();
     let with = |change: fn(&mut Limits)| {
         let mut limits = Limits::default();
         change(&mut limits);

@@ -1,7 +1,9 @@
 //! One pass over the file: counts every section, then validates it.
 
 use wasmparser::types::Types;
-use wasmparser::{ComponentTypeRef, Encoding, FuncValidatorAllocations, Parser, Payload, TypeBounds, ValidPayload, Validator};
+use wasmparser::{
+    ComponentTypeRef, Encoding, FuncValidatorAllocations, Parser, Payload, TypeBounds, ValidPayload, Validator,
+};
 
 use super::limits::{Limits, count};
 use super::{Rejection, invalid};
@@ -83,7 +85,12 @@ pub(super) fn walk(bytes: &[u8], limits: &Limits) -> Result<Found, Rejection> {
                 let size = body.range().len() as u64;
                 if size > limits.function_bytes {
                     let module = counts.modules.saturating_sub(1);
-                    return Err(Rejection::FunctionTooLarge { module, index: bodies, size, limit: limits.function_bytes });
+                    return Err(Rejection::FunctionTooLarge {
+                        module,
+                        index: bodies,
+                        size,
+                        limit: limits.function_bytes,
+                    });
                 }
                 bodies += 1;
             }
@@ -103,7 +110,8 @@ pub(super) fn walk(bytes: &[u8], limits: &Limits) -> Result<Found, Rejection> {
             }
             other => counts.add(other, limits)?,
         }
-        let valid = validator.payload(&payload).map_err(|error| invalid(&error, bytes.len(), hint(&error, &imports)))?;
+        let valid =
+            validator.payload(&payload).map_err(|error| invalid(&error, bytes.len(), hint(&error, &imports)))?;
         match valid {
             ValidPayload::Ok | ValidPayload::Parser(_) => {}
             ValidPayload::Func(function, body) => {
@@ -145,8 +153,12 @@ impl Counts {
             Payload::MemorySection(s) => count(&mut self.memories, s.count().into(), limits.memories, "memories", ""),
             Payload::TableSection(s) => count(&mut self.tables, s.count().into(), limits.tables, "tables", ""),
             Payload::ModuleSection { .. } => count(&mut self.modules, 1, limits.modules, "core modules", ""),
-            Payload::ComponentSection { .. } => count(&mut self.components, 1, limits.components, "nested components", ""),
-            Payload::InstanceSection(s) => count(&mut self.instances, s.count().into(), limits.instances, "instances", ""),
+            Payload::ComponentSection { .. } => {
+                count(&mut self.components, 1, limits.components, "nested components", "")
+            }
+            Payload::InstanceSection(s) => {
+                count(&mut self.instances, s.count().into(), limits.instances, "instances", "")
+            }
             Payload::ComponentInstanceSection(s) => {
                 count(&mut self.instances, s.count().into(), limits.instances, "instances", "")
             }
@@ -168,7 +180,9 @@ impl Counts {
 /// What the author of an invalid component should change, where its kind is known.
 fn hint(error: &wasmparser::BinaryReaderError, imports: &[Import]) -> &'static str {
     let message = error.message();
-    if imports.iter().any(|import| import.name.starts_with("wasi:") && import.name.contains("@0.3")) || message.contains("async") {
+    if imports.iter().any(|import| import.name.starts_with("wasi:") && import.name.contains("@0.3"))
+        || message.contains("async")
+    {
         "; it is made for WASI 0.3, which this release does not serve: build it for WASI 0.2 (Rust: `--target wasm32-wasip2`)"
     } else if message.contains("threads") || message.contains("shared memor") || message.contains("atomic") {
         "; threads are off: build it without them"

@@ -39,7 +39,12 @@ pub(super) fn limit(limits: &Limits) -> Result<(), Error> {
         ("processor time", Resource::Cpu, cpu, cpu + CPU_GRACE_SECONDS),
         // Not the address space: that is reserved by the gigabyte without being used.
         ("memory", Resource::Data, limits.memory_bytes, limits.memory_bytes),
-        ("file size", Resource::Fsize, limits.artifact_bytes.max(limits.pack_bytes), limits.artifact_bytes.max(limits.pack_bytes)),
+        (
+            "file size",
+            Resource::Fsize,
+            limits.artifact_bytes.max(limits.pack_bytes),
+            limits.artifact_bytes.max(limits.pack_bytes),
+        ),
         ("open files", Resource::Nofile, MAX_FILES, MAX_FILES),
         // A core dump would hold the tenant's code.
         ("core dumps", Resource::Core, 0, 0),

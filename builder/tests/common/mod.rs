@@ -1,13 +1,16 @@
 //! Components made for tests, and the builder's binary run on them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a failure here fails the test")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use sless_core::build_protocol::{Job, Limits, Reply, Task};
-use wasm_encoder::{CodeSection, Encode as _, ExportKind, ExportSection, Function, FunctionSection, Instruction, Module, TypeSection};
+use wasm_encoder::{
+    CodeSection, Encode as _, ExportKind, ExportSection, Function, FunctionSection, Instruction, Module, TypeSection,
+};
 
 /// A component with the handler, around a core module that exports a function `handle` without parameters.
 pub fn component(core: &[u8]) -> Vec<u8> {
