@@ -26,7 +26,7 @@ cp -r "$here/js" "$parts/js"
 
 eval "$("$here/../../tools/wasm-rust.sh" env)"
 export RQUICKJS_SYS_NO_WASI_SDK=1 CC_wasm32_wasip2=$clang AR_wasm32_wasip2=$ar
-export CFLAGS_wasm32_wasip2="-isystem /usr/include/wasm32-wasi -fvisibility=hidden -Wno-everything"
+export CFLAGS_wasm32_wasip2="-isystem /usr/include/wasm32-wasi -include $here/src/quickjs.h -fvisibility=hidden -Wno-everything"
 export SLESS_PRELUDE=$parts/prelude.js CARGO_TARGET_DIR=$target
 cargo build --manifest-path "$here/Cargo.toml" --target wasm32-wasip2 --release
 cp "$target/wasm32-wasip2/release/sless_wasm_js.wasm" "$out.new"

@@ -4,8 +4,8 @@ import { originalPositionFor, TraceMap } from '@jridgewell/trace-mapping';
 
 const rawStack = Object.getOwnPropertyDescriptor(Error.prototype, 'stack');
 const captureRaw = Error.captureStackTrace;
-// A frame of code that is not the user's: it has no file.
-const OWN_FRAME = /^\s*at .*(?:\(native\)|\(sless[^)]*\))$|^\s*at (?:native|sless.*|<anonymous>)$/;
+// A frame of code that is not the user's: native, or of `js/`, which has no file any more.
+const OWN_FRAME = /^\s*at (?:.*\((?:native|<null>[^)]*|sless[^)]*)\)|native|<null>.*|sless.*|<anonymous>)$/;
 const FRAME = /^(\s*at (?:.*\()?)([^():]+):(\d+)(?::(\d+))?(\)?)$/;
 
 let mapped; // { name, text } or, once it was needed, { name, map }.

@@ -13,3 +13,5 @@ Object.defineProperty(Math, 'random', {
   writable: true,
   configurable: true,
 });
+// This build of QuickJS has no threads and so no Atomics; node-inspect-extracted takes it for granted. main.js removes it.
+globalThis.Atomics ??= {};

@@ -23,6 +23,7 @@ import { URL, URLSearchParams } from './url.js';
 import { bytesOf } from './values.js';
 
 speedUpBuffer(Buffer);
+if (Reflect.ownKeys(globalThis.Atomics).length === 0) delete globalThis.Atomics;
 
 const globals = {
   AbortController, AbortSignal, Buffer, ByteLengthQueuingStrategy, CountQueuingStrategy, CryptoKey, CustomEvent, Event,

@@ -113,6 +113,11 @@ fn from_response<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> std::result::Resu
     }
     let body: Value<'js> = parts.get(2)?;
     take_body(ctx, &mut answer, body, false)?;
+    if let (Body::Whole(body), false) = (&answer.body, answer.typed)
+        && !body.is_empty()
+    {
+        answer.type_is(BINARY);
+    }
     Ok(answer)
 }
 
@@ -269,8 +274,7 @@ fn take_body<'js>(
             answer.body = Body::Whole(bytes);
             return Ok(Some(BINARY));
         }
-        let is_stream: bool =
-            core(ctx)?.get::<_, rquickjs_core::Function<'js>>("isStream")?.call((value.clone(),))?;
+        let is_stream: bool = core(ctx)?.get::<_, rquickjs_core::Function<'js>>("isStream")?.call((value.clone(),))?;
         if is_stream {
             answer.body = Body::Stream(value);
             return Ok(None);
@@ -292,7 +296,9 @@ fn to_json<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> std::result::Result<Vec<u
         Ok(Some(text)) => Ok(bytes::utf8(&text)?),
         Ok(None) => {
             let kind = kind_of(ctx, value);
-            bad(format!("the handler returned a {kind}, which is not JSON; return text, bytes, JSON values or a response"))
+            bad(format!(
+                "the handler returned a {kind}, which is not JSON; return text, bytes, JSON values or a response"
+            ))
         }
         Err(_) => {
             let error = ctx.catch();

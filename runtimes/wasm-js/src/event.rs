@@ -69,14 +69,27 @@ fn media_type(content_type: &str) -> String {
 /// The media types whose bodies are text if they are valid UTF-8: the same list in every runtime.
 fn is_text(kind: &str) -> bool {
     const SUBTYPES: &[&str] = &[
-        "json", "xml", "javascript", "ecmascript", "yaml", "x-yaml", "toml", "graphql", "sql", "ndjson", "x-ndjson",
-        "jsonl", "x-www-form-urlencoded",
+        "json",
+        "xml",
+        "javascript",
+        "ecmascript",
+        "yaml",
+        "x-yaml",
+        "toml",
+        "graphql",
+        "sql",
+        "ndjson",
+        "x-ndjson",
+        "jsonl",
+        "x-www-form-urlencoded",
     ];
-    let Some((family, subtype)) = kind.split_once('/') else { return kind.is_empty() };
-    let suffix = subtype.rsplit_once('+').filter(|(name, _)| !name.is_empty() || !family.is_empty()).map(|(_, s)| s);
-    (family == "text" && !subtype.is_empty())
-        || (!family.is_empty() && SUBTYPES.contains(&kind.rsplit_once('/').map_or("", |(_, last)| last)))
-        || suffix.is_some_and(|suffix| ["json", "xml", "yaml"].contains(&suffix))
+    let ends_in = |separator: char, names: &[&str]| {
+        kind.rsplit_once(separator).is_some_and(|(before, last)| !before.is_empty() && names.contains(&last))
+    };
+    kind.is_empty()
+        || kind.strip_prefix("text/").is_some_and(|subtype| !subtype.is_empty())
+        || ends_in('/', SUBTYPES)
+        || ends_in('+', &["json", "xml", "yaml"])
 }
 
 /// An object without a prototype: `__proto__` is a name like any other.
@@ -102,7 +115,7 @@ pub(crate) fn make<'js>(ctx: &Ctx<'js>, request: &Request) -> std::result::Resul
         headers.set(name.as_str(), value.as_str())?;
     }
     event.set("headers", headers)?;
-    let text = if kind.is_empty() || is_text(&kind) { std::str::from_utf8(&request.body).ok() } else { None };
+    let text = if is_text(&kind) { std::str::from_utf8(&request.body).ok() } else { None };
     match text {
         Some(text) => event.set("body", text)?,
         None if request.body.is_empty() => event.set("body", "")?,

@@ -8,13 +8,14 @@ use std::rc::Rc;
 use rquickjs_core::{Array, Ctx, Exception, Function, Object, Persistent, Promise, Result, TypedArray, Value};
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme,
+    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest,
+    Scheme,
 };
 use wasip2::io::poll::Pollable;
 use wasip2::io::streams::{InputStream, OutputStream, StreamError};
 
 use crate::pump::{self, Operation};
-use crate::{bytes, init, phase};
+use crate::{bytes, phase, thrown};
 
 /// What a read takes at most.
 const READ_BYTES: u64 = 64 << 10;
@@ -100,12 +101,16 @@ pub(crate) fn start<'js>(
     headers: Array<'js>,
     has_body: bool,
 ) -> Result<u32> {
-    phase::impure("fetch", || init::place(&ctx));
+    phase::impure("fetch", || thrown::place(&ctx));
     if !phase::serving() {
         return Err(throw(&ctx, "ERR_AT_BUILD", "there is no network while a function is built"));
     }
     if with(|all| all.open.len() >= MAX_EXCHANGES) {
-        return Err(throw(&ctx, "ERR_TOO_MANY", "too many requests at once; read or cancel the bodies of earlier ones"));
+        return Err(throw(
+            &ctx,
+            "ERR_TOO_MANY",
+            "too many requests at once; read or cancel the bodies of earlier ones",
+        ));
     }
     let fields = Fields::new();
     for index in (0..headers.len()).step_by(2) {
@@ -176,7 +181,9 @@ fn describe(code: &ErrorCode) -> (&'static str, String) {
         ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => {
             ("EACCES", format!("{text}: the function's egress policy does not allow this address"))
         }
-        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError | ErrorCode::TlsAlertReceived(_) => ("ERR_TLS", text),
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError | ErrorCode::TlsAlertReceived(_) => {
+            ("ERR_TLS", text)
+        }
         _ => ("ERR_HTTP", text),
     }
 }
@@ -219,7 +226,9 @@ impl Operation for Head {
                 let (name, text) = describe(&code);
                 return self.promised.reject(ctx, name, &text).map(|()| None);
             }
-            Some(Err(())) => return self.promised.reject(ctx, "ERR_HTTP", "the response was taken before").map(|()| None),
+            Some(Err(())) => {
+                return self.promised.reject(ctx, "ERR_HTTP", "the response was taken before").map(|()| None);
+            }
         };
         let head = Array::new(ctx.clone())?;
         head.set(0, response.status())?;
@@ -239,7 +248,8 @@ impl Operation for Head {
 /// The next piece of the response's body: a promise of a `Uint8Array`, or of null at its end.
 pub(crate) fn read<'js>(ctx: Ctx<'js>, id: u32) -> Result<Promise<'js>> {
     let (promise, promised) = Promised::new(&ctx)?;
-    let stream = with(|all| all.open.get(&id).and_then(|exchange| exchange.incoming.as_ref()).map(|i| i.stream.clone()));
+    let stream =
+        with(|all| all.open.get(&id).and_then(|exchange| exchange.incoming.as_ref()).map(|i| i.stream.clone()));
     let Some(stream) = stream else {
         promised.resolve(&ctx, Value::new_null(ctx.clone()))?;
         return Ok(promise);
@@ -306,7 +316,13 @@ pub(crate) fn write<'js>(ctx: Ctx<'js>, id: u32, piece: TypedArray<'js, u8>) -> 
 }
 
 /// Writes to a stream as fast as the host takes it.
-pub(crate) fn write_to(ctx: &Ctx<'_>, stream: Rc<OutputStream>, bytes: Vec<u8>, promised: Promised, exchange: u32) -> Result<()> {
+pub(crate) fn write_to(
+    ctx: &Ctx<'_>,
+    stream: Rc<OutputStream>,
+    bytes: Vec<u8>,
+    promised: Promised,
+    exchange: u32,
+) -> Result<()> {
     let operation = Write { pollable: stream.subscribe(), stream, bytes, at: 0, promised, exchange };
     match Box::new(operation).ready(ctx)? {
         Some(operation) => pump::wait(ctx, operation),

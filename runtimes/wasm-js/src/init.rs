@@ -1,21 +1,28 @@
 //! Before the snapshot: the runtime with its globals, then the user's file and its handler.
 
+mod builtins;
+
 use std::cell::RefCell;
 
 use rquickjs_core::context::EvalOptions;
-use rquickjs_core::loader::{ImportAttributes, Loader, Resolver};
-use rquickjs_core::module::{Declared, WriteOptions};
-use rquickjs_core::{Array, CatchResultExt as _, Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value};
+use rquickjs_core::module::WriteOptions;
+use rquickjs_core::{
+    CatchResultExt as _, Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value, qjs,
+};
+
+use builtins::{Builtins, MAIN, MISSING_REMEDY, NOT_HERE};
 
 use crate::bindings::{Failure, Report, Source};
 use crate::pump::{self, Stuck};
-use crate::{native, output, phase};
+use crate::{native, output, phase, thrown};
 
 /// The globals (`js/`), bundled by `build.sh`.
 const PRELUDE: &str = include_str!(env!("SLESS_PRELUDE"));
-/// QuickJS counts the stack in linear memory. This is what recursion of any kind may use there, so that it ends with a
-/// `RangeError` and not in a trap: the native stack, which hosts make 512 KiB, is used up about as fast.
-const STACK_BYTES: usize = 192 << 10;
+/// QuickJS counts the stack in linear memory (`quickjs.h`). This is what recursion may use there, so that it ends with a
+/// `RangeError` and not in a trap. Measured on hosts that give wasm 512 KiB of native stack: JavaScript calls use 3.5 native
+/// bytes for one of these and overflow at 180 KiB, at a depth of 650; 128 KiB is a depth of 470. Recursion within QuickJS
+/// itself has smaller frames here: JSON or source text that is nested some thousands deep overflows at 40 KiB, and traps.
+const STACK_BYTES: usize = 128 << 10;
 /// What a call may allocate before a collection of cycles, which would touch the whole heap. Most calls end sooner.
 const GC_SLACK_BYTES: usize = 16 << 20;
 
@@ -44,9 +51,12 @@ thread_local! {
     static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// The context; none before [`prepare`].
+/// The context; none before [`prepare`]. To be asked for at the bottom of the stack, which is where its use is counted from.
 pub(crate) fn context() -> Option<Context> {
-    STATE.with_borrow(|state| state.as_ref().map(|state| state.context.clone()))
+    let context = STATE.with_borrow(|state| state.as_ref().map(|state| state.context.clone()))?;
+    // SAFETY: the runtime is the context's, and no JavaScript is running.
+    unsafe { qjs::JS_UpdateStackTop(qjs::JS_GetRuntime(context.as_raw().as_ptr())) };
+    Some(context)
 }
 
 /// What `js/main.js` gives to this side.
@@ -123,7 +133,8 @@ fn broken(text: &str) -> Failure {
 fn load(ctx: &Ctx<'_>, source: &Source) -> Result<Loaded, Failure> {
     if let Some(map) = &source.source_map {
         let set = core(ctx).and_then(|core| core.get::<_, Function<'_>>("setSourceMap"));
-        set.and_then(|set| set.call::<_, ()>((source.name.as_str(), map.as_str()))).map_err(|e| broken(&e.to_string()))?;
+        set.and_then(|set| set.call::<_, ()>((source.name.as_str(), map.as_str())))
+            .map_err(|e| broken(&e.to_string()))?;
     }
     let unit = compile(ctx, source)?;
     if !source.evaluate {
@@ -183,8 +194,8 @@ fn compile(ctx: &Ctx<'_>, source: &Source) -> Result<Unit, Failure> {
 }
 
 fn syntax(ctx: &Ctx<'_>, error: Error, name: &str) -> Failure {
-    let thrown = thrown(ctx, error);
-    let (file, line) = first_frame(&thrown.stack, name);
+    let thrown = thrown::take(ctx, error);
+    let (file, line) = thrown.first_frame(name);
     let missing = thrown.text.strip_prefix(NOT_HERE).map(|rest| rest.trim_matches(['`', '\'']).to_owned());
     let remedy = match missing {
         Some(_) => MISSING_REMEDY,
@@ -258,7 +269,9 @@ fn run<'js>(ctx: &Ctx<'js>, unit: Unit, handler: &str, name: &str) -> Result<Fun
     };
     match found.as_function() {
         Some(function) => Ok(function.clone()),
-        None if found.is_undefined() || found.is_null() => Err(Failed::NoHandler(format!("{name} exports no `{handler}`"))),
+        None if found.is_undefined() || found.is_null() => {
+            Err(Failed::NoHandler(format!("{name} exports no `{handler}`")))
+        }
         None => Err(Failed::NoHandler(format!("`{handler}` in {name} is not a function"))),
     }
 }
@@ -282,11 +295,14 @@ fn explain(ctx: &Ctx<'_>, failed: Failed, handler: &str, name: &str) -> Failure 
         Failed::Never => plain("a top-level await never settles".to_owned(), "await only what ends".to_owned()),
         Failed::WouldWait => Failure {
             certain: false,
-            ..plain("a top-level await waits for a timer or the network".to_owned(), "await it in the handler".to_owned())
+            ..plain(
+                "a top-level await waits for a timer or the network".to_owned(),
+                "await it in the handler".to_owned(),
+            )
         },
         Failed::Threw(error) => {
-            let thrown = thrown(ctx, error);
-            let (file, line) = first_frame(&thrown.stack, name);
+            let thrown = thrown::take(ctx, error);
+            let (file, line) = thrown.first_frame(name);
             let missing = thrown.text.starts_with(NOT_HERE);
             let remedy = if missing {
                 MISSING_REMEDY
@@ -334,115 +350,5 @@ pub(crate) fn handler<'js>(ctx: &Ctx<'js>) -> Result<Function<'js>, Failed> {
             });
             Ok(handler)
         }
-    }
-}
-
-/// Anything thrown, as text.
-pub(crate) struct Thrown {
-    pub(crate) kind: String,
-    pub(crate) text: String,
-    /// With its first line, and where the source map leads.
-    pub(crate) stack: String,
-}
-
-impl Thrown {
-    /// `TypeError: x is undefined`.
-    pub(crate) fn title(&self) -> String {
-        if self.text.is_empty() { self.kind.clone() } else { format!("{}: {}", self.kind, self.text) }
-    }
-}
-
-/// Takes the exception that `error` stands for.
-pub(crate) fn thrown(ctx: &Ctx<'_>, error: Error) -> Thrown {
-    if error.is_exception() {
-        let value = ctx.catch();
-        describe(ctx, value)
-    } else {
-        Thrown { kind: "Error".to_owned(), text: error.to_string(), stack: String::new() }
-    }
-}
-
-pub(crate) fn describe<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Thrown {
-    let described = core(ctx)
-        .and_then(|core| core.get::<_, Function<'js>>("describe"))
-        .and_then(|describe| describe.call::<_, Array<'js>>((value,)))
-        .and_then(|parts| {
-            Ok(Thrown { kind: parts.get(0)?, text: parts.get(1)?, stack: parts.get(2)? })
-        });
-    described.unwrap_or_else(|_| {
-        // Describing it failed too: out of memory, or out of stack.
-        let _ = ctx.catch();
-        Thrown { kind: "Error".to_owned(), text: "an error that can't be described".to_owned(), stack: String::new() }
-    })
-}
-
-/// Logs a promise that was rejected and that nothing awaits.
-pub(crate) fn log_rejection<'js>(ctx: &Ctx<'js>, reason: Value<'js>) {
-    let thrown = describe(ctx, reason);
-    output::complain(&format!("a promise was rejected and nothing awaited it: {}", thrown.stack_or_title()));
-}
-
-impl Thrown {
-    pub(crate) fn stack_or_title(&self) -> String {
-        if self.stack.is_empty() { self.title() } else { self.stack.clone() }
-    }
-}
-
-/// Where the running code is: the innermost frame of the user's.
-pub(crate) fn place(ctx: &Ctx<'_>) -> Option<String> {
-    core(ctx).ok()?.get::<_, Function<'_>>("place").ok()?.call::<_, Option<String>>(()).ok()?
-}
-
-/// File and line of the innermost frame that has both.
-fn first_frame(stack: &str, name: &str) -> (Option<String>, Option<u32>) {
-    for line in stack.lines() {
-        let Some(frame) = line.trim_start().strip_prefix("at ") else { continue };
-        let place = frame.rsplit_once('(').map_or(frame, |(_, place)| place.trim_end_matches(')'));
-        let mut parts = place.rsplitn(3, ':');
-        let (Some(_column), Some(line), Some(file)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        if let Ok(line) = line.parse() {
-            return (Some(file.to_owned()), Some(line));
-        }
-    }
-    (Some(name.to_owned()), None)
-}
-
-/// How the message of a missing module begins; `js/builtins.js` has the same words.
-const NOT_HERE: &str = "there is no module ";
-const MISSING_REMEDY: &str = "add the package to the dependencies in package.json with its lock file; a module of Node \
-                              itself that is missing here is there in the runtime nodejs20";
-
-/// Before the name of the user's file, where this side asks for it.
-const MAIN: &str = "sless-main:";
-
-/// Resolves `node:…`, the only modules that a bundle leaves outside.
-struct Builtins;
-
-impl Resolver for Builtins {
-    fn resolve<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        _base: &str,
-        name: &str,
-        _: Option<ImportAttributes<'js>>,
-    ) -> rquickjs_core::Result<String> {
-        if let Some(main) = name.strip_prefix(MAIN) {
-            return Ok(main.to_owned());
-        }
-        let find: Function<'js> = core(ctx)?.get("findBuiltin")?;
-        let found: Option<String> = find.call((name,))?;
-        found.ok_or_else(|| rquickjs_core::Exception::throw_message(ctx, &format!("{NOT_HERE}`{name}`")))
-    }
-}
-
-impl Loader for Builtins {
-    fn load<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        name: &str,
-        _: Option<ImportAttributes<'js>>,
-    ) -> rquickjs_core::Result<Module<'js, Declared>> {
-        let source: String = core(ctx)?.get::<_, Function<'js>>("builtinSource")?.call((name,))?;
-        Module::declare(ctx.clone(), name, source)
     }
 }

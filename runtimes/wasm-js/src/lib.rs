@@ -9,6 +9,7 @@
 //! - [`event`], [`answer`]: the two ends of that contract.
 //! - [`pump`]: promise jobs, timers, and what waits for the host.
 //! - [`fetch`]: `wasi:http/outgoing-handler` under the `fetch` of `js/`.
+//! - [`thrown`]: errors as text.
 //! - [`native`]: what the JavaScript in `js/` can't do itself.
 //!
 //! There is one thread and one instance of everything, so state is in thread-locals, each borrowed for a moment only:
@@ -25,6 +26,7 @@ mod phase;
 mod problem;
 mod pump;
 mod serve;
+mod thrown;
 mod url;
 
 #[allow(unsafe_code, clippy::all, unreachable_pub, reason = "generated")]

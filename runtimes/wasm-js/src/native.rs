@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use wasip2::clocks::monotonic_clock;
 
 use crate::output::{Stream, print};
-use crate::{bytes, fetch, init, phase, pump, serve, url};
+use crate::{bytes, fetch, phase, pump, serve, thrown, url};
 
 /// What `crypto.getRandomValues` may ask for at once, by its specification.
 const MAX_RANDOM_BYTES: usize = 65_536;
@@ -62,7 +62,7 @@ fn print_text(stream: u32, text: JsString<'_>) -> Result<()> {
 
 /// The environment as a flat list.
 fn env(ctx: Ctx<'_>) -> Result<Array<'_>> {
-    phase::impure("the environment", || init::place(&ctx));
+    phase::impure("the environment", || thrown::place(&ctx));
     let list = Array::new(ctx)?;
     if phase::serving() {
         for (index, (name, value)) in serve::environment().into_iter().enumerate() {
@@ -79,7 +79,7 @@ thread_local! {
 
 /// `Math.random`: xorshift64* (Vigna 2016), seeded by the host at its first use in an instance.
 fn random(ctx: Ctx<'_>) -> f64 {
-    phase::impure("random numbers", || init::place(&ctx));
+    phase::impure("random numbers", || thrown::place(&ctx));
     let mut x = RANDOM.get();
     if x == 0 {
         x = wasip2::random::insecure::get_insecure_random_u64() | 1;
@@ -96,7 +96,7 @@ fn random(ctx: Ctx<'_>) -> f64 {
 
 /// Random bytes of cryptographic quality, straight from the host.
 fn fill<'js>(ctx: Ctx<'js>, array: TypedArray<'js, u8>) -> Result<()> {
-    phase::impure("random bytes", || init::place(&ctx));
+    phase::impure("random bytes", || thrown::place(&ctx));
     let length = array.len();
     if length > MAX_RANDOM_BYTES {
         return Err(bytes::type_error(&ctx, "at most 65536 random bytes at once"));
@@ -104,7 +104,9 @@ fn fill<'js>(ctx: Ctx<'js>, array: TypedArray<'js, u8>) -> Result<()> {
     let random = wasip2::random::random::get_random_bytes(length as u64);
     if let Some(target) = array.as_raw() {
         // SAFETY: the array's bytes are alive and nobody else has them: no JavaScript runs here.
-        unsafe { std::ptr::copy_nonoverlapping(random.as_ptr(), target.cast::<u8>().as_ptr(), target.len().min(random.len())) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(random.as_ptr(), target.cast::<u8>().as_ptr(), target.len().min(random.len()))
+        };
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use rquickjs_core::{Ctx, Error, Function, Persistent, Promise, Result, Value, qj
 use wasip2::clocks::monotonic_clock;
 use wasip2::io::poll::{Pollable, poll};
 
-use crate::{init, output, phase};
+use crate::{output, phase, thrown};
 
 /// Timers that a call may have at once; also of operations, which hold resources of the host.
 const MAX_WAITING: usize = 10_000;
@@ -75,7 +75,7 @@ pub(crate) fn abort(exchange: u32) {
 
 /// `setTimeout` and `setInterval`; answers the timer's id.
 pub(crate) fn start_timer<'js>(ctx: Ctx<'js>, callback: Function<'js>, delay_ms: f64, repeat: bool) -> Result<u32> {
-    phase::impure("a timer", || init::place(&ctx));
+    phase::impure("a timer", || thrown::place(&ctx));
     // What is no delay (NaN, negative, beyond 31 bits) is 1 ms in every engine; an interval is never shorter.
     let delay_ms = if (0.0..=f64::from(i32::MAX)).contains(&delay_ms) { delay_ms } else { 1.0 };
     let delay_ns = ((if repeat { delay_ms.max(1.0) } else { delay_ms }) * 1e6) as u64;
@@ -171,7 +171,7 @@ pub(crate) fn settle<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>) -> std::result
     loop {
         run_jobs(ctx);
         for reason in take_rejected(ctx, Some(promise)) {
-            init::log_rejection(ctx, reason);
+            thrown::log_rejection(ctx, reason);
         }
         if let Some(error) = with(|pump| pump.uncaught.take()) {
             if let Ok(error) = error.restore(ctx) {
@@ -262,7 +262,9 @@ fn run_timers(ctx: &Ctx<'_>, first: u64) -> bool {
 
 /// Waits for the end of the call's time: what a promise that never settles does in every runtime.
 pub(crate) fn wait_for_the_end() -> ! {
-    output::complain("the handler awaits a promise that nothing can settle any more; the call waits until its time is up");
+    output::complain(
+        "the handler awaits a promise that nothing can settle any more; the call waits until its time is up",
+    );
     loop {
         monotonic_clock::subscribe_duration(u64::MAX).block();
     }

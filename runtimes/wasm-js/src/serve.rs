@@ -1,23 +1,23 @@
 //! A call: request → event → handler → response.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::rc::Rc;
+mod reply;
+
+use std::cell::{Cell, OnceCell};
 
 use rquickjs_core::{Ctx, Function, Object, Promise, Result, Value};
 use wasip2::cli::environment::get_environment;
 use wasip2::clocks::{monotonic_clock, wall_clock};
-use wasip2::http::types::{
-    ErrorCode, Fields, IncomingRequest, Method, OutgoingBody, OutgoingResponse, ResponseOutparam,
-};
-use wasip2::io::streams::{OutputStream, StreamError};
+use wasip2::http::types::{ErrorCode, IncomingRequest, Method, ResponseOutparam};
+use wasip2::io::streams::StreamError;
 
-use crate::answer::{self, Answer, BINARY, Body, NoAnswer, TEXT};
+use crate::answer::{self, Body, NoAnswer};
 use crate::event::{self, NoEvent, Request};
-use crate::fetch::{self, Promised};
 use crate::init::{self, Failed, core};
-use crate::problem::{self, Code};
 use crate::pump::{self, Stuck};
-use crate::{output, phase};
+use crate::{phase, thrown};
+
+use reply::Reply;
+pub(crate) use reply::answer_piece;
 
 /// A longer one is not taken over; the call gets one of its own.
 const MAX_REQUEST_ID_CHARS: usize = 128;
@@ -25,13 +25,10 @@ const MAX_REQUEST_ID_CHARS: usize = 128;
 const READ_BYTES: u64 = 256 << 10;
 /// What `timeoutSeconds` is where the platform does not say (`SLESS_TIMEOUT_SECONDS`).
 const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
-/// Writes of a response's body belong to no exchange.
-const NO_EXCHANGE: u32 = 0;
 
 thread_local! {
     static STARTED: Cell<u64> = const { Cell::new(0) };
     static ENVIRONMENT: OnceCell<Vec<(String, String)>> = const { OnceCell::new() };
-    static STREAMING: RefCell<Option<Streaming>> = const { RefCell::new(None) };
 }
 
 /// Milliseconds since the instance started.
@@ -67,13 +64,13 @@ pub(crate) fn handle(incoming: IncomingRequest, out: ResponseOutparam) {
         Err(text) => return ResponseOutparam::set(out, Err(ErrorCode::InternalError(Some(text)))),
     };
     let id = request_id(&request.headers);
-    let mut reply = Reply { out: Some(out), path: &request.path, id: &id };
+    let mut reply = Reply::new(out, &request.path, &id);
     context.with(|ctx| {
         if let Err(fault) = call(&ctx, &request, &mut reply) {
             reply.fail(&ctx, fault);
         }
         for reason in pump::take_rejected(&ctx, None) {
-            init::log_rejection(&ctx, reason);
+            thrown::log_rejection(&ctx, reason);
         }
     });
 }
@@ -203,241 +200,11 @@ fn call_context<'js>(ctx: &Ctx<'js>, id: &str) -> Result<Object<'js>> {
     context.set("namespace", variable("SLESS_NAMESPACE").unwrap_or_default())?;
     let version: f64 = variable("SLESS_VERSION").and_then(|text| text.parse().ok()).unwrap_or_default();
     context.set("version", version)?;
-    let timeout = variable("SLESS_TIMEOUT_SECONDS").and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+    let timeout =
+        variable("SLESS_TIMEOUT_SECONDS").and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_TIMEOUT_SECONDS);
     let now = wall_clock::now();
     let now_ms = now.seconds as f64 * 1e3 + f64::from(now.nanoseconds / 1_000_000);
     context.set("deadlineMs", (now_ms + timeout * 1e3).trunc())?;
     context.set("log", core(ctx)?.get::<_, Value<'js>>("log")?)?;
     Ok(context)
-}
-
-/// The way back to the client.
-struct Reply<'a> {
-    /// None once the head is out.
-    out: Option<ResponseOutparam>,
-    path: &'a str,
-    id: &'a str,
-}
-
-/// Sends a head.
-fn send_head(out: ResponseOutparam, status: u16, headers: &[(String, Vec<u8>)]) -> std::result::Result<OutgoingBody, Fault> {
-    let fields = Fields::new();
-    for (name, value) in headers {
-        // Checked before; what the host still refuses belongs to the connection.
-        let _ = fields.append(name, value);
-    }
-    let response = OutgoingResponse::new(fields);
-    response.set_status_code(status).map_err(|()| Fault::BadResponse(format!("the host refuses the status {status}")))?;
-    let body = response.body().map_err(|()| Fault::Gone)?;
-    ResponseOutparam::set(out, Ok(response));
-    Ok(body)
-}
-
-const fn has_no_body(status: u16) -> bool {
-    matches!(status, 204 | 304)
-}
-
-impl Reply<'_> {
-    fn whole(&mut self, answer: Answer<'_>, head_only: bool) -> std::result::Result<(), Fault> {
-        let Answer { status, mut headers, body: Body::Whole(bytes), length, .. } = answer else { return Err(Fault::Gone) };
-        let actual = bytes.len() as u64;
-        if let Some(length) = length
-            && length != actual
-            && !has_no_body(status)
-            && !(head_only && bytes.is_empty())
-        {
-            return Err(Fault::BadResponse(format!(
-                "`content-length` is {length}, but the body has {actual} bytes; leave the header out"
-            )));
-        }
-        let Some(out) = self.out.take() else { return Err(Fault::Gone) };
-        if has_no_body(status) {
-            let body = send_head(out, status, &headers)?;
-            return OutgoingBody::finish(body, None).map_err(|_| Fault::Gone);
-        }
-        headers.push(("content-length".to_owned(), actual.to_string().into_bytes()));
-        let body = send_head(out, status, &headers)?;
-        if !bytes.is_empty() {
-            let stream = body.write().map_err(|()| Fault::Gone)?;
-            fetch::write_all(&stream, &bytes).map_err(|_| Fault::Gone)?;
-        }
-        OutgoingBody::finish(body, None).map_err(|_| Fault::Gone)
-    }
-
-    fn stream<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        answer: Answer<'js>,
-        stream: Value<'js>,
-        head_only: bool,
-    ) -> std::result::Result<(), Fault> {
-        let Answer { status, headers, typed, length, .. } = answer;
-        let started = Streaming {
-            out: self.out.take(),
-            status,
-            headers,
-            typed,
-            length,
-            head_only,
-            body: None,
-            sent: 0,
-            fault: None,
-        };
-        STREAMING.set(Some(started));
-        let pumped: Result<Promise<'js>> =
-            core(ctx).and_then(|core| core.get::<_, Function<'js>>("pump")).and_then(|pump| pump.call((stream,)));
-        let settled = match pumped {
-            Ok(promise) => awaited(ctx, promise.into_value()),
-            Err(error) => Err(Fault::Threw(error)),
-        };
-        let Some(mut streaming) = STREAMING.take() else { return Err(Fault::Gone) };
-        // What `answer_piece` found is the cause of what it threw.
-        if let Some(fault) = streaming.fault.take() {
-            let _ = ctx.catch();
-            self.out = streaming.out.take();
-            return Err(fault);
-        }
-        if let Err(fault) = settled {
-            // Before the head, the client can be told; after it, the body is cut.
-            self.out = streaming.out.take();
-            return Err(fault);
-        }
-        if let Some(length) = streaming.length
-            && length != streaming.sent
-            && !has_no_body(streaming.status)
-            && !head_only
-        {
-            self.out = streaming.out.take();
-            let sent = streaming.sent;
-            return Err(Fault::BadResponse(format!(
-                "`content-length` is {length}, but the body has {sent} bytes; leave the header out"
-            )));
-        }
-        if let Some(out) = streaming.out.take() {
-            // A stream without a piece.
-            let body = send_head(out, streaming.status, &streaming.headers)?;
-            return OutgoingBody::finish(body, None).map_err(|_| Fault::Gone);
-        }
-        match streaming.body.take() {
-            Some((stream, body)) => {
-                drop(stream);
-                OutgoingBody::finish(body, None).map_err(|_| Fault::Gone)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Answers a call that has no good answer.
-    fn fail(&mut self, ctx: &Ctx<'_>, fault: Fault) {
-        let (code, detail) = match fault {
-            Fault::Gone => return,
-            Fault::BadRequest(text) => (Code::BadRequest, text),
-            Fault::BadResponse(text) => {
-                output::complain(&format!("the handler's response is not valid: {text}"));
-                (Code::BadResponse, text)
-            }
-            Fault::NotLoaded(text) => {
-                output::complain(&text);
-                (Code::FunctionError, text)
-            }
-            Fault::Threw(error) => {
-                let thrown = init::thrown(ctx, error);
-                output::complain(&thrown.stack_or_title());
-                (Code::FunctionError, thrown.title())
-            }
-        };
-        // The head is out: the body ends without its end, which the client's side sees.
-        let Some(out) = self.out.take() else { return };
-        if matches!(code, Code::BadResponse) {
-            // The host's to tell: it is an outcome of the platform, with a header that functions can't set.
-            return ResponseOutparam::set(out, Err(ErrorCode::InternalError(Some(detail))));
-        }
-        let (status, body) = problem::answer(code, &detail, self.path, self.id);
-        let headers = vec![("content-type".to_owned(), b"application/problem+json".to_vec())];
-        let answer = Answer { status, headers, body: Body::Whole(body), typed: true, length: None };
-        self.out = Some(out);
-        let _ = self.whole(answer, false);
-    }
-}
-
-/// A response whose body comes in pieces.
-struct Streaming {
-    /// None once the head is out.
-    out: Option<ResponseOutparam>,
-    status: u16,
-    headers: Vec<(String, Vec<u8>)>,
-    typed: bool,
-    length: Option<u64>,
-    head_only: bool,
-    // The stream goes before its body.
-    body: Option<(Rc<OutputStream>, OutgoingBody)>,
-    sent: u64,
-    fault: Option<Fault>,
-}
-
-impl Streaming {
-    /// Takes note of a piece, sending the head before the first; answers where to write it, or none if it isn't wanted.
-    fn take(&mut self, length: usize, is_text: bool) -> std::result::Result<Option<Rc<OutputStream>>, Fault> {
-        self.sent += length as u64;
-        if let Some(expected) = self.length
-            && self.sent > expected
-        {
-            return Err(Fault::BadResponse(format!(
-                "`content-length` is {expected}, but the body has more bytes; leave the header out"
-            )));
-        }
-        if let Some(out) = self.out.take() {
-            if !self.typed {
-                let kind = if is_text { TEXT } else { BINARY };
-                self.headers.push(("content-type".to_owned(), kind.as_bytes().to_vec()));
-            }
-            if let Some(length) = self.length
-                && !has_no_body(self.status)
-                && !self.head_only
-            {
-                self.headers.push(("content-length".to_owned(), length.to_string().into_bytes()));
-            }
-            let body = send_head(out, self.status, &self.headers)?;
-            if has_no_body(self.status) || self.head_only {
-                let _ = OutgoingBody::finish(body, None);
-                return Ok(None);
-            }
-            let stream = body.write().map_err(|()| Fault::Gone)?;
-            self.body = Some((Rc::new(stream), body));
-        }
-        Ok(self.body.as_ref().map(|(stream, _)| stream.clone()))
-    }
-}
-
-/// Takes a piece of the body: a promise of the moment when the host took it, or false if no more is wanted.
-pub(crate) fn answer_piece<'js>(ctx: Ctx<'js>, piece: Value<'js>) -> Result<Value<'js>> {
-    let fail = |fault: Fault| {
-        STREAMING.with_borrow_mut(|streaming| {
-            if let Some(streaming) = streaming {
-                streaming.fault = Some(fault);
-            }
-        });
-        crate::bytes::type_error(&ctx, "the piece can't be sent")
-    };
-    let (bytes, is_text) = match answer::piece(&ctx, &piece) {
-        Ok(piece) => piece,
-        Err(NoAnswer::Bad(text)) => return Err(fail(Fault::BadResponse(text))),
-        Err(NoAnswer::Js(error)) => return Err(error),
-    };
-    if bytes.is_empty() {
-        return Ok(Value::new_undefined(ctx));
-    }
-    let taken = STREAMING.with_borrow_mut(|streaming| match streaming {
-        Some(streaming) => streaming.take(bytes.len(), is_text),
-        None => Ok(None),
-    });
-    match taken {
-        Err(fault) => Err(fail(fault)),
-        Ok(None) => Ok(Value::new_bool(ctx, false)),
-        Ok(Some(stream)) => {
-            let (promise, promised) = Promised::new(&ctx)?;
-            fetch::write_to(&ctx, stream, bytes, promised, NO_EXCHANGE)?;
-            Ok(promise.into_value())
-        }
-    }
 }

@@ -43,12 +43,24 @@ pub(crate) fn set<'js>(ctx: Ctx<'js>, href: String, part: String, value: String)
             let Ok(new) = Url::parse(&value) else { return Ok(None) };
             url = new;
         }
-        "protocol" => { let _ = quirks::set_protocol(&mut url, &value); }
-        "username" => { let _ = quirks::set_username(&mut url, &value); }
-        "password" => { let _ = quirks::set_password(&mut url, &value); }
-        "host" => { let _ = quirks::set_host(&mut url, &value); }
-        "hostname" => { let _ = quirks::set_hostname(&mut url, &value); }
-        "port" => { let _ = quirks::set_port(&mut url, &value); }
+        "protocol" => {
+            let _ = quirks::set_protocol(&mut url, &value);
+        }
+        "username" => {
+            let _ = quirks::set_username(&mut url, &value);
+        }
+        "password" => {
+            let _ = quirks::set_password(&mut url, &value);
+        }
+        "host" => {
+            let _ = quirks::set_host(&mut url, &value);
+        }
+        "hostname" => {
+            let _ = quirks::set_hostname(&mut url, &value);
+        }
+        "port" => {
+            let _ = quirks::set_port(&mut url, &value);
+        }
         "pathname" => quirks::set_pathname(&mut url, &value),
         "search" => quirks::set_search(&mut url, &value),
         "hash" => quirks::set_hash(&mut url, &value),
