@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use sless_core::body::{Body, BodyError};
+use sless_core::body::BodyError;
 use sless_core::outcome::{Failure, Outcome};
 use wasmtime_wasi_http::Error as WasiError;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
@@ -16,11 +16,11 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use crate::call::CallState;
 use crate::invoke::Running;
 
-/// A request's body as the guest reads it.
+/// A request's body as the guest reads it. The body itself is the call's, so that it ends with the call even where a
+/// reused instance forgot to let it go.
 pub(crate) struct RequestBody {
-    pub(crate) body: Body,
+    pub(crate) call: Weak<CallState>,
     pub(crate) left: u64,
-    pub(crate) call: Arc<CallState>,
 }
 
 /// The failure of a request whose body is over its limit.
@@ -36,7 +36,8 @@ impl HttpBody for RequestBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
+        let Some(call) = self.call.upgrade() else { return Poll::Ready(Some(Err(WasiError::ConnectionTerminated))) };
+        match call.poll_request(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.left.checked_sub(bytes) {
@@ -46,28 +47,20 @@ impl HttpBody for RequestBody {
                     }
                     None => {
                         // Ends the call too, whatever the guest makes of the error.
-                        let limit = self.call.record.revision.spec.limits.request_bytes;
-                        self.call.fail(payload_too_large(limit));
+                        let limit = call.record.revision.spec.limits.request_bytes;
+                        call.fail(payload_too_large(limit));
                         Poll::Ready(Some(Err(WasiError::HttpRequestBodySize(Some(limit)))))
                     }
                 }
             }
             Poll::Ready(Some(Err(BodyError::Failed(failure)))) => {
-                self.call.fail(failure);
+                call.fail(failure);
                 Poll::Ready(Some(Err(WasiError::ConnectionTerminated)))
             }
             Poll::Ready(Some(Err(BodyError::Closed(_)))) => Poll::Ready(Some(Err(WasiError::ConnectionTerminated))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
@@ -134,7 +127,9 @@ pub(crate) fn drain(
 ) -> Result<Drained, Failure> {
     let mut frames = VecDeque::new();
     loop {
-        match Pin::new(&mut *inner).poll_frame(cx) {
+        // Without tokio's budget for a task: what is there has to be seen, or a whole response would pass for a part.
+        let next = tokio::task::unconstrained(std::future::poll_fn(|cx| Pin::new(&mut *inner).poll_frame(cx)));
+        match std::pin::pin!(next).poll(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {
                     check.piece(data.len())?;
@@ -200,9 +195,10 @@ pub(crate) struct Streaming {
 impl Streaming {
     /// Ends the body with a failure, and the guest with it.
     fn fail(&mut self, failure: Failure) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(mut running) = self.running.take() {
-            running.stop(failure.clone());
-        }
+        let failure = match self.running.take() {
+            Some(mut running) => running.stop(failure),
+            None => failure,
+        };
         Poll::Ready(Some(Err(BodyError::Failed(failure))))
     }
 

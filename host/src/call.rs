@@ -1,9 +1,15 @@
 //! One call's state, shared by its guest, its limits, its log and whoever waits for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use sless_core::body::{Body, BodyError};
 use sless_core::call::{CallRecord, Usage};
 use sless_core::invocation::ColdGrade;
 use sless_core::outcome::{Failure, Outcome};
@@ -11,7 +17,7 @@ use sless_core::ports::logs::Stream;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-use crate::host::Inner;
+use crate::function::Function;
 use crate::logs::{CallLog, Origin};
 
 /// The head of a response as the guest set it, or the error that it set instead.
@@ -20,7 +26,7 @@ pub(crate) type Head = Result<http::Response<HyperOutgoingBody>, ErrorCode>;
 /// One call.
 pub(crate) struct CallState {
     pub(crate) record: Arc<CallRecord>,
-    pub(crate) host: Arc<Inner>,
+    pub(crate) function: Arc<Function>,
     /// When the call has to be over.
     pub(crate) deadline: Instant,
     cpu_budget: Duration,
@@ -30,19 +36,20 @@ pub(crate) struct CallState {
     peak_memory_bytes: AtomicU64,
     memory_refused: AtomicBool,
     failed: OnceLock<Failure>,
+    request: Mutex<Option<Body>>,
     head: Mutex<Option<Head>>,
     log: Mutex<CallLog>,
     logged: AtomicBool,
 }
 
 impl CallState {
-    pub(crate) fn new(record: Arc<CallRecord>, host: Arc<Inner>) -> Self {
+    pub(crate) fn new(record: Arc<CallRecord>, function: Arc<Function>, request: Body) -> Self {
         let spec = &record.revision.spec;
         let deadline = record.started + Duration::from_secs(spec.timeout_seconds.into());
         let cpu_budget = Duration::from_millis(spec.limits.cpu_ms.into());
         Self {
             record,
-            host,
+            function,
             deadline,
             cpu_budget,
             cpu_ns: AtomicU64::new(0),
@@ -50,6 +57,7 @@ impl CallState {
             peak_memory_bytes: AtomicU64::new(0),
             memory_refused: AtomicBool::new(false),
             failed: OnceLock::new(),
+            request: Mutex::new(Some(request)),
             head: Mutex::new(None),
             log: Mutex::new(CallLog::default()),
             logged: AtomicBool::new(false),
@@ -84,8 +92,8 @@ impl CallState {
             ));
         } else if now >= self.deadline {
             self.fail(self.too_late());
-        } else if self.host.cut.is_cancelled() {
-            self.fail(self.host.shutting_down());
+        } else if self.function.host.cut.is_cancelled() {
+            self.fail(self.function.host.shutting_down());
         }
         self.failed.get().is_none()
     }
@@ -121,6 +129,27 @@ impl CallState {
         self.memory_refused.load(Ordering::Relaxed)
     }
 
+    /// Reads the request's body.
+    pub(crate) fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut *lock(&self.request) {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Lets go of what the call held for its guest, and hands on what that logged.
+    pub(crate) fn guest_is_gone(&self) {
+        *lock(&self.request) = None;
+        self.contain(|| self.flush_log());
+    }
+
+    /// Runs what calls out to ports where a panic would tear down a connection, or the process.
+    fn contain(&self, work: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.function.host.panicked();
+        }
+    }
+
     pub(crate) fn set_head(&self, head: Head) {
         *lock(&self.head) = Some(head);
     }
@@ -143,20 +172,20 @@ impl CallState {
         self.logged.store(true, Ordering::Relaxed);
         let origin = self.origin();
         let mut log = lock(&self.log);
-        log.print(&origin, stream, bytes, || self.host.clock.now());
-        log.flush(&origin, &*self.host.logs, false);
+        log.print(&origin, stream, bytes, || self.function.host.clock.now());
+        log.flush(&origin, &*self.function.host.logs, false);
     }
 
     /// Adds a line of the platform's to the function's log.
     pub(crate) fn say(&self, line: String) {
         self.logged.store(true, Ordering::Relaxed);
-        lock(&self.log).say(&self.origin(), line, self.host.clock.now());
+        lock(&self.log).say(&self.origin(), line, self.function.host.clock.now());
     }
 
     /// Hands on what was logged, so that it can be followed while the guest waits.
     pub(crate) fn flush_log(&self) {
         if self.logged.load(Ordering::Relaxed) {
-            lock(&self.log).flush(&self.origin(), &*self.host.logs, true);
+            lock(&self.log).flush(&self.origin(), &*self.function.host.logs, true);
         }
     }
 
@@ -165,7 +194,7 @@ impl CallState {
         let mut log_tail = String::new();
         if self.logged.load(Ordering::Relaxed) {
             let mut log = lock(&self.log);
-            log.end(&self.origin(), &*self.host.logs, || self.host.clock.now());
+            self.contain(|| log.end(&self.origin(), &*self.function.host.logs, || self.function.host.clock.now()));
             log_tail = log.take_tail();
         }
         self.record.used(Usage {

@@ -19,7 +19,6 @@ use sless_core::function::Egress as EgressSpec;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use crate::call::CallState;
-use crate::function::Function;
 use crate::host::Inner;
 use crate::settings::{EgressSettings, MAX_HEADERS};
 
@@ -58,13 +57,8 @@ impl Egress {
 }
 
 /// Sends a guest's request.
-pub(crate) async fn send(
-    function: &Function,
-    call: Option<&CallState>,
-    mut request: Request<WasiBody>,
-    options: Option<RequestOptions>,
-) -> Sent {
-    let egress = function.egress();
+pub(crate) async fn send(call: &CallState, mut request: Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
+    let egress = call.function.egress();
     let options = options.unwrap_or_default();
     let within = |asked: Option<Duration>, most: Duration| asked.map_or(most, |asked| asked.min(most));
     // The connection's own bound is in the dialler; a guest may ask for less.
@@ -77,7 +71,7 @@ pub(crate) async fn send(
     let sent = tokio::time::timeout(connect.saturating_add(first_byte), egress.client.request(request)).await;
     let response = match sent {
         Err(_) => return Err(Error::HttpResponseTimeout),
-        Ok(Err(error)) => return Err(explain(function, call, &uri, error)),
+        Ok(Err(error)) => return Err(explain(call, &uri, error)),
         Ok(Ok(response)) => response,
     };
     let body = response.map(|body| Paced { body, between_bytes, timer: None }.boxed_unsync());
@@ -85,22 +79,15 @@ pub(crate) async fn send(
 }
 
 /// Finds out why there is no response, and logs what policy refused.
-fn explain(
-    function: &Function,
-    call: Option<&CallState>,
-    uri: &Uri,
-    error: hyper_util::client::legacy::Error,
-) -> Error {
+fn explain(call: &CallState, uri: &Uri, error: hyper_util::client::legacy::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(source) = cause {
         if let Some(dial) = source.downcast_ref::<DialError>() {
             if let DialError::Refused(refused) = dial {
-                function.host.refused.fetch_add(1, Ordering::Relaxed);
+                call.function.host.refused.fetch_add(1, Ordering::Relaxed);
                 let to = uri.authority().map_or("", |authority| authority.as_str());
-                if let Some(call) = call {
-                    call.say(format!("outbound request to {to} refused: {refused}"));
-                }
-                tracing::info!(function = %function.revision.function, to, %refused, "outbound request refused");
+                call.say(format!("outbound request to {to} refused: {refused}"));
+                tracing::info!(function = %call.record.revision.function, to, %refused, "outbound request refused");
             }
             return dial.to_wasi();
         }
@@ -113,7 +100,7 @@ fn explain(
         }
         cause = source.source();
     }
-    tracing::debug!(function = %function.revision.function, error = %error, "outbound request failed");
+    tracing::debug!(function = %call.record.revision.function, error = %error, "outbound request failed");
     if error.is_connect() { Error::ConnectionRefused } else { Error::HttpProtocolError }
 }
 

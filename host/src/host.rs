@@ -98,6 +98,7 @@ pub(crate) struct Inner {
     pub(crate) public_key: PublicKey,
     pub(crate) tls: OnceLock<Result<Tls, String>>,
     pub(crate) idle_instances: AtomicU32,
+    pub(crate) in_use: AtomicU32,
     pub(crate) waiting: AtomicU32,
     pub(crate) calls: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -131,6 +132,7 @@ impl Host {
             public_key: deps.public_key,
             tls: OnceLock::new(),
             idle_instances: AtomicU32::new(0),
+            in_use: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             calls: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -147,7 +149,7 @@ impl Host {
         let inner = &self.0;
         let (artifacts_cached, artifacts_cached_bytes) = inner.codes.on_disk();
         Stats {
-            instances_in_use: u64::from(inner.instances) - inner.permits.available_permits() as u64,
+            instances_in_use: inner.in_use.load(Ordering::Relaxed).into(),
             instances_limit: inner.instances.into(),
             instances_idle: inner.idle_instances.load(Ordering::Relaxed).into(),
             calls_waiting: inner.waiting.load(Ordering::Relaxed).into(),
@@ -176,7 +178,7 @@ impl Host {
         inner.draining.store(true, Ordering::Relaxed);
         let all = || inner.permits.acquire_many(inner.instances);
         if tokio::time::timeout(grace, all()).await.is_err() {
-            let left = u64::from(inner.instances) - inner.permits.available_permits() as u64;
+            let left = inner.in_use.load(Ordering::Relaxed);
             tracing::warn!(left, "calls did not finish within the grace and are cut");
             inner.cut.cancel();
             if tokio::time::timeout(CUT_GRACE, all()).await.is_err() {

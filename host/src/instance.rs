@@ -17,7 +17,6 @@ use wasmtime_wasi_http::{
 
 use crate::call::CallState;
 use crate::egress;
-use crate::function::Function;
 use crate::logs::{CurrentCall, LogStream};
 use crate::settings::{BODY_CHUNK_BYTES, BODY_CHUNKS, HOSTCALL_BYTES, MAX_RANDOM_BYTES, MAX_RESOURCES};
 
@@ -45,11 +44,11 @@ pub(crate) struct State {
 
 impl State {
     /// A store for a fresh instance that is to serve `call`.
-    pub(crate) fn store(engine: &Engine, function: Arc<Function>, call: Arc<CallState>) -> Store<Self> {
-        let limits = Limits::new(function.revision.spec.memory_mb, call.clone());
+    pub(crate) fn store(engine: &Engine, call: Arc<CallState>) -> Store<Self> {
+        let limits = Limits::new(call.record.revision.spec.memory_mb, call.clone());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let hooks = Hooks { function, call: Some(call), host_header: false };
+        let hooks = Hooks { call: Some(call), host_header: false };
         let mut store =
             Store::new(engine, Self { table, http: WasiHttpCtx::new(), hooks, limits, wasi: None, output: None });
         store.limiter(|state| &mut state.limits);
@@ -102,7 +101,7 @@ impl WasiHttpView for State {
 
 /// Where `wasi:http` asks the host.
 pub(crate) struct Hooks {
-    pub(crate) function: Arc<Function>,
+    /// None while the instance waits for its next call: it must not keep its function, or the last call's record, alive.
     pub(crate) call: Option<Arc<CallState>>,
     /// Whether `host` may pass: it does into the guest, which shall see its client's, and not out of it.
     pub(crate) host_header: bool,
@@ -119,8 +118,11 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), wasmtime_wasi_http::Error>> + Send>,
     ) -> Box<dyn Future<Output = egress::Sent> + Send> {
-        let (function, call) = (self.function.clone(), self.call.clone());
-        Box::new(async move { egress::send(&function, call.as_deref(), request, options).await })
+        let call = self.call.clone();
+        Box::new(async move {
+            let call = call.ok_or(wasmtime_wasi_http::Error::HttpRequestDenied)?;
+            egress::send(&call, request, options).await
+        })
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {

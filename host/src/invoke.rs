@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, request};
 use http_body_util::BodyExt as _;
 use sless_core::ColdGrade;
 use sless_core::body::{Body, BodyError};
@@ -57,6 +57,20 @@ struct Admitted {
 struct Permits {
     _function: OwnedSemaphorePermit,
     _host: OwnedSemaphorePermit,
+    host: Arc<Inner>,
+}
+
+impl Permits {
+    fn new(host: &Arc<Inner>, of_function: OwnedSemaphorePermit, of_host: OwnedSemaphorePermit) -> Self {
+        host.in_use.fetch_add(1, Ordering::Relaxed);
+        Self { _function: of_function, _host: of_host, host: host.clone() }
+    }
+}
+
+impl Drop for Permits {
+    fn drop(&mut self) {
+        self.host.in_use.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What can be refused before anything is waited for.
@@ -88,8 +102,9 @@ async fn admit(function: &Arc<Function>, record: &CallRecord) -> Result<Admitted
     if host.is_draining() {
         return Err(host.shutting_down());
     }
+    let permits = Permits::new(host, of_function, of_host);
     let (code, cold) = function.code().await?;
-    Ok(Admitted { code, cold, permits: Permits { _function: of_function, _host: of_host } })
+    Ok(Admitted { code, cold, permits })
 }
 
 /// A permit now, or within the bounded wait of a bounded number of calls.
@@ -122,19 +137,13 @@ impl Drop for Waiting<'_> {
 async fn serve(function: &Arc<Function>, call: Call, admitted: Admitted) -> Result<Response<Body>, Failure> {
     let Call { request, record } = call;
     let head_only = request.method() == Method::HEAD;
-    let state = Arc::new(CallState::new(record, function.host.clone()));
+    let (head, body) = request.into_parts();
+    let state = Arc::new(CallState::new(record, function.clone(), body));
     let warm = function.reuse();
     let cold = if warm.is_some() { ColdGrade::Warm } else { admitted.cold };
-    let guest = Box::pin(run(admitted.code, function.clone(), state.clone(), warm, request));
-    let mut running = Some(Running {
-        guest: Some(guest),
-        permits: Some(admitted.permits),
-        function: function.clone(),
-        state,
-        cold,
-        failure: None,
-        timers: None,
-    });
+    let guest = Box::pin(run(admitted.code, state.clone(), warm, head));
+    let mut running =
+        Some(Running { guest: Some(guest), permits: Some(admitted.permits), state, cold, failure: None, timers: None });
     let response = std::future::poll_fn(move |cx| {
         let guest = running.as_mut().expect("not polled again after it was ready");
         if guest.poll(cx).is_pending() && !guest.state.has_head() {
@@ -163,7 +172,7 @@ fn respond(mut running: Running, head_only: bool, cx: &mut Context<'_>) -> Resul
     match running.state.take_head() {
         Some(Ok(response)) => {
             let (parts, mut inner) = response.into_parts();
-            let limit = running.function.revision.spec.limits.response_bytes;
+            let limit = running.state.record.revision.spec.limits.response_bytes;
             let checked = head::check_response(parts).and_then(|(parts, expected)| {
                 let mut check = Check { expected, seen: 0, limit, head_only };
                 let drained = drain(&mut inner, &mut check, cx)?;
@@ -174,16 +183,12 @@ fn respond(mut running: Running, head_only: bool, cx: &mut Context<'_>) -> Resul
                 // It explains what the guest may have trapped on since.
                 Err(failure) => return Err(running.stop(failure)),
             };
-            if !running.is_over() {
-                let body = Streaming { ready: drained.frames, inner, check, running: Some(running) };
-                return Ok(Response::from_parts(parts, body.boxed_unsync()));
-            }
             if let Some(failure) = running.failure().cloned() {
                 return Err(failure);
             }
-            if !drained.ended {
-                // Over, but its body is still held: a detached writer. There is none in 0.2, so this is the guest's end.
-                return Err(running.stop(Failure::new(Outcome::BadResponse, "the function never finished its body")));
+            if !running.is_over() || !drained.ended {
+                let body = Streaming { ready: drained.frames, inner, check, running: Some(running) };
+                return Ok(Response::from_parts(parts, body.boxed_unsync()));
             }
             if let Err(failure) = check.end() {
                 return Err(running.stop(failure));
@@ -201,10 +206,9 @@ fn respond(mut running: Running, head_only: bool, cx: &mut Context<'_>) -> Resul
 /// Instantiates, or takes the used instance, and lets it handle the request.
 async fn run(
     code: Arc<Code>,
-    function: Arc<Function>,
     call: Arc<CallState>,
     warm: Option<Instance>,
-    request: Request<Body>,
+    head: request::Parts,
 ) -> wasmtime::Result<Instance> {
     let Instance { mut store, proxy } = match warm {
         Some(mut instance) => {
@@ -213,12 +217,12 @@ async fn run(
             instance
         }
         None => {
-            let mut store = State::store(code.pre.engine(), function, call.clone());
+            let mut store = State::store(code.pre.engine(), call.clone());
             let proxy = code.pre.instantiate_async(&mut store).await?;
             Instance { store, proxy }
         }
     };
-    let (request, scheme) = incoming(request, call.clone());
+    let (request, scheme) = incoming(head, &call);
     let state = store.data_mut();
     state.hooks.host_header = true;
     let request = state.http().new_incoming_request(scheme, request);
@@ -228,12 +232,11 @@ async fn run(
     Ok(Instance { store, proxy })
 }
 
-fn incoming(request: Request<Body>, call: Arc<CallState>) -> (Request<RequestBody>, Scheme) {
-    let (mut parts, body) = request.into_parts();
-    let scheme = head::scheme(&parts);
-    head::set_authority(&mut parts, &call.record.revision.function);
+fn incoming(mut head: request::Parts, call: &Arc<CallState>) -> (Request<RequestBody>, Scheme) {
+    let scheme = head::scheme(&head);
+    head::set_authority(&mut head, &call.record.revision.function);
     let left = call.record.revision.spec.limits.request_bytes;
-    (Request::from_parts(parts, RequestBody { body, left, call }), scheme)
+    (Request::from_parts(head, RequestBody { call: Arc::downgrade(call), left }), scheme)
 }
 
 type Guest = Pin<Box<dyn Future<Output = wasmtime::Result<Instance>> + Send>>;
@@ -242,7 +245,6 @@ type Guest = Pin<Box<dyn Future<Output = wasmtime::Result<Instance>> + Send>>;
 pub(crate) struct Running {
     guest: Option<Guest>,
     permits: Option<Permits>,
-    function: Arc<Function>,
     state: Arc<CallState>,
     cold: ColdGrade,
     failure: Option<Failure>,
@@ -268,7 +270,7 @@ impl Running {
             Ok(Poll::Ready(Ok(instance))) => {
                 self.guest = None;
                 if self.state.failure().is_none() {
-                    self.function.keep(instance);
+                    self.state.function.keep(instance);
                 }
                 self.over(None)
             }
@@ -278,8 +280,8 @@ impl Running {
             }
             Ok(Poll::Pending) => self.wait(now, cx),
             Err(_) => {
-                self.state.host.panicked();
-                tracing::error!(function = %self.function.revision.function, "the host panicked in a call");
+                self.state.function.host.panicked();
+                tracing::error!(function = %self.state.record.revision.function, "the host panicked in a call");
                 self.over(Some(Failure::new(Outcome::Internal, "the platform failed; the call may be tried again")))
             }
         }
@@ -296,13 +298,13 @@ impl Running {
         let state = &self.state;
         let timers = self.timers.get_or_insert_with(|| Timers {
             deadline: Box::pin(tokio::time::sleep_until(state.deadline.into())),
-            cut: Box::pin(state.host.cut.clone().cancelled_owned()),
+            cut: Box::pin(state.function.host.cut.clone().cancelled_owned()),
         });
         if timers.deadline.as_mut().poll(cx).is_ready() {
             return self.over(Some(self.state.too_late()));
         }
         if timers.cut.as_mut().poll(cx).is_ready() {
-            return self.over(Some(self.state.host.shutting_down()));
+            return self.over(Some(self.state.function.host.shutting_down()));
         }
         Poll::Pending
     }
@@ -321,12 +323,14 @@ impl Running {
         self.guest = None;
         self.timers = None;
         self.permits = None;
-        self.state.flush_log();
+        self.state.guest_is_gone();
     }
 
     /// Ends the call for a reason that was found outside the guest, which is then the call's.
     pub(crate) fn stop(&mut self, failure: Failure) -> Failure {
         self.free();
+        // What the host decided (a limit) explains what was found since.
+        let failure = self.state.failure().cloned().unwrap_or(failure);
         self.failure = Some(failure.clone());
         failure
     }

@@ -101,7 +101,7 @@ struct Guest<'a>(&'a mut State);
 
 impl cli::environment::Host for Guest<'_> {
     fn get_environment(&mut self) -> Result<Vec<(String, String)>> {
-        Ok(self.0.hooks.function.revision.env.clone())
+        Ok(self.0.hooks.call.as_ref().map(|call| call.record.revision.env.clone()).unwrap_or_default())
     }
 
     fn get_arguments(&mut self) -> Result<Vec<String>> {

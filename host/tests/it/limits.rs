@@ -112,9 +112,11 @@ async fn traps_fail_one_call_only() {
     let kitchen = world.kitchen(|_| {});
     for (path, words) in [
         ("/recurse?1", "call stack exhausted"),
+        ("/recurse-with-data?1", "out of bounds memory access"),
         ("/trap", "unreachable"),
         ("/panic", "unreachable"),
-        ("/exit", "status 7"),
+        // `wasi:cli/exit@0.2` tells good from bad only.
+        ("/exit", "status 1"),
     ] {
         let failure = kitchen.failure(path).await;
         assert_eq!(failure.outcome, Outcome::FunctionTrapped, "{path}");

@@ -2,6 +2,7 @@
 //! what it wants, and by the query how much of it.
 
 use std::hint::black_box;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wasip2::clocks::monotonic_clock;
@@ -56,6 +57,7 @@ impl wasip2::exports::http::incoming_handler::Guest for Kitchen {
             }
             "/alloc" => alloc(number(query), out),
             "/recurse" => text(out, &recurse(number(query)).to_string()),
+            "/recurse-with-data" => text(out, &recurse_with_data(number(query)).to_string()),
             "/trap" => core::arch::wasm32::unreachable(),
             "/panic" => panic!("on purpose"),
             "/exit" => std::process::exit(7),
@@ -69,7 +71,6 @@ impl wasip2::exports::http::incoming_handler::Guest for Kitchen {
             "/stream" => stream(number(query), out),
             "/big" => big(number(query), out),
             "/content-length" => content_length(query, out),
-            "/content-length-text" => content_length_text(query, out),
             "/unfinished" => unfinished(out),
             "/trap-midway" => trap_midway(out),
             "/after" => after(number(query), out),
@@ -176,9 +177,16 @@ fn log(query: &str, out: ResponseOutparam) {
     let (lines, bytes) = query.split_once(',').unwrap_or(("1", "10"));
     let line = "x".repeat(number(bytes) as usize);
     for index in 0..number(lines) {
-        if index % 2 == 0 { println!("{index} {line}") } else { eprintln!("{index} {line}") }
+        // In one write each: standard error has no buffer, and `eprintln!` writes a line in pieces.
+        let line = format!("{index} {line}\n");
+        let written = match index % 2 {
+            0 => std::io::stdout().write_all(line.as_bytes()),
+            _ => std::io::stderr().write_all(line.as_bytes()),
+        };
+        written.unwrap();
     }
     print!("unfinished");
+    std::io::stdout().flush().unwrap();
     text(out, "logged\n");
 }
 
@@ -198,10 +206,18 @@ fn alloc(mib: u64, out: ResponseOutparam) {
     text(out, &format!("{}\n", black_box(&memory).len()));
 }
 
+/// Without data on the stack in memory: what runs out is the engine's stack.
 #[expect(unconditional_recursion, reason = "on purpose")]
+#[inline(never)]
 fn recurse(depth: u64) -> u64 {
-    let below = [depth; 16];
-    black_box(below)[(depth % 16) as usize] + recurse(black_box(depth + 1)) + 1
+    recurse(depth + 1).rotate_left(1) ^ depth
+}
+
+/// With data on it: what runs out is the stack in memory.
+#[expect(unconditional_recursion, reason = "on purpose")]
+fn recurse_with_data(depth: u64) -> u64 {
+    let data = black_box([depth; 16]);
+    data[(depth % 16) as usize] + recurse_with_data(black_box(depth + 1)) + 1
 }
 
 /// 19 pieces over the given time.
@@ -229,10 +245,6 @@ fn content_length(query: &str, out: ResponseOutparam) {
     respond(out, fields(&[("content-length", declared)]), |stream| {
         put(stream, "y".repeat(number(written) as usize).as_bytes())
     });
-}
-
-fn content_length_text(query: &str, out: ResponseOutparam) {
-    ResponseOutparam::set(out, Ok(OutgoingResponse::new(fields(&[("content-length", query)]))));
 }
 
 /// Drops the body instead of finishing it.
