@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     ("clippy", "no warning", clippy),
     ("guests", "the guests build", |root| passed(guests::run(root).map(drop))),
     ("quick", "unit, property and contract tests of every package, and those of the examples", quick),
+    ("runtimes", "the servers of container functions, in Python and JavaScript", runtimes),
     ("embedded", "whole-system tests without services", |root| tier(root, "embedded")),
     ("services", "whole-system tests with Postgres, RabbitMQ and the like", |root| tier(root, "services")),
     ("cluster", "whole-system tests on Kubernetes", |root| tier(root, "cluster")),
@@ -126,6 +127,21 @@ fn quick(root: &Path) -> Result<Done> {
         sh::run(sh::cargo(folder).args(["test", "--quiet", "--no-fail-fast"]).env("CARGO_TARGET_DIR", &target))?;
     }
     Ok(Done::Passed)
+}
+
+/// The runtimes' own tests, where their languages are.
+fn runtimes(root: &Path) -> Result<Done> {
+    if !root.join("runtimes/test.sh").is_file() {
+        return Ok(Done::Skipped("there is no runtime yet".to_owned()));
+    }
+    let version = |program: &str| sh::output(sh::command(root, program).arg("--version")).unwrap_or_default();
+    if !["python3.11", "python3"].iter().any(|python| version(python).starts_with("Python 3.11.")) {
+        return Ok(Done::Skipped("there is no Python 3.11".to_owned()));
+    }
+    if !version("node").starts_with("v20.") {
+        return Ok(Done::Skipped("there is no Node.js 20".to_owned()));
+    }
+    passed(sh::run(&mut sh::command(root, "runtimes/test.sh")))
 }
 
 /// Runs one tier of the whole-system tests.
