@@ -1,9 +1,12 @@
 // Events (event-target-shim) and AbortController, whose polyfills on npm lack `reason`, `timeout` and `any`.
 
-import { Event, EventTarget } from 'event-target-shim';
+import { Event, EventTarget, setWarningHandler } from 'event-target-shim';
 import { setTimeout } from './timers.js';
 
 export { Event, EventTarget };
+
+// Its advice on how events are used has no place in a function's log.
+setWarningHandler(() => {});
 
 export class CustomEvent extends Event {
   #detail;

@@ -15,7 +15,7 @@ export function speedUpBuffer(Buffer) {
       if (isBase64(encoding)) {
         // Node takes what is not quite base64 too; the package does that.
         const bytes = native.base64Decode(value);
-        if (bytes !== null) return over(bytes);
+        if (bytes !== undefined) return over(bytes);
       }
     }
     return from(value, encoding, length);

@@ -162,12 +162,12 @@ pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
 }
 
-/// Bytes of base64 text, or null where it is none.
+/// Bytes of base64 text, or undefined where it is none.
 fn base64_decode<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<Option<TypedArray<'js, u8>>> {
     from_base64(&bytes::utf8(&text)?).map(|decoded| bytes::to_array(&ctx, decoded)).transpose()
 }
 
-/// A hash of bytes, or null for an algorithm that there is none of here.
+/// A hash of bytes, or undefined for an algorithm that there is none of here.
 fn digest<'js>(ctx: Ctx<'js>, algorithm: String, data: TypedArray<'js, u8>) -> Result<Option<TypedArray<'js, u8>>> {
     let data = bytes::from_array(&data);
     let hash = match algorithm.as_str() {
