@@ -45,7 +45,7 @@ pub fn compile(wasm: &[u8], cache: &Packs) -> Result<Compiled, Error> {
     Ok(Compiled { digest: Digest::of(&artifact), artifact, cache })
 }
 
-fn engine(cache: &Packs) -> wasmtime::Result<Engine> {
+pub(crate) fn engine(cache: &Packs) -> wasmtime::Result<Engine> {
     let mut config = sless_engine::compiler_config()?;
     config.enable_incremental_compilation(std::sync::Arc::new(cache.clone()))?;
     Engine::new(&config)

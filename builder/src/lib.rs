@@ -6,12 +6,15 @@
 //!
 //! - [`check`]: is this a component that a host here can serve, and one that can be compiled within bounds?
 //! - [`compile`]: component → artifact, function by function over a cache of what was compiled earlier.
+//! - [`js`]: JavaScript → component, over an engine that all functions share.
 //! - [`cache`]: that cache: read-only packs, and one new pack a build.
 
 pub mod cache;
 pub mod check;
 mod child;
 pub mod compile;
+#[cfg(feature = "js")]
+pub mod js;
 pub mod sandbox;
 
 pub use check::{Checked, Rejection, check};
