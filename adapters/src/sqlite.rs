@@ -12,7 +12,7 @@ use sless_core::ports::{Error, Result};
 use sless_core::{Timestamp, page};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Sqlite, SqlSafeStr, Transaction};
+use sqlx::{ConnectOptions, SqlSafeStr, Sqlite, Transaction};
 
 pub(crate) mod cursor;
 pub(crate) mod feed;
@@ -76,7 +76,8 @@ impl Database {
             .pragma("journal_size_limit", LOG_FILE_BYTES)
             .disable_statement_logging();
         let pool = || SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).test_before_acquire(false);
-        let writer = pool().max_connections(1).idle_timeout(None).max_lifetime(None).connect_with(options.clone()).await?;
+        let writer =
+            pool().max_connections(1).idle_timeout(None).max_lifetime(None).connect_with(options.clone()).await?;
         migrate(&writer, steps).await?;
         let readers = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
         Ok(Self { writer, readers })
@@ -103,7 +104,9 @@ impl Database {
 async fn migrate(writer: &SqlitePool, steps: &[Step]) -> Result<(), OpenError> {
     let migrations: Vec<_> = steps
         .iter()
-        .map(|(number, name, sql)| Migration::new(*number, (*name).into(), MigrationType::Simple, (*sql).into_sql_str(), false))
+        .map(|(number, name, sql)| {
+            Migration::new(*number, (*name).into(), MigrationType::Simple, (*sql).into_sql_str(), false)
+        })
         .collect();
     let known = steps.iter().map(|step| step.0).max().unwrap_or(0);
     match Migrator::with_migrations(migrations).run(writer).await {

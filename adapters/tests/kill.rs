@@ -2,6 +2,7 @@
 //!
 //! The test runs itself as a child that writes all it can and says what was acknowledged, kills it (SIGKILL) at a random
 //! moment, opens the folder and looks. Several rounds go over one folder.
+#![expect(clippy::unwrap_used, reason = "clippy knows the functions of tests only by their attribute")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +19,8 @@ use sless_core::invocation::TriggerKind;
 use sless_core::ports::{BlobKey, InvocationFilter, LogLine, LogQuery, NewVersion, SecretValue, Stream, blobs};
 use sless_core::version::VersionCause;
 use sless_core::{
-    FunctionKey, FunctionSpec, Invocation, InvocationId, Namespace, Outcome, PageRequest, Runtime, Tenant, VersionNumber,
+    FunctionKey, FunctionSpec, Invocation, InvocationId, Namespace, Outcome, PageRequest, Runtime, Tenant,
+    VersionNumber,
 };
 use uuid::Uuid;
 
@@ -200,27 +202,46 @@ impl Acknowledged {
     fn take(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
-            ["function", name, generation] => drop(self.functions.insert(name.into(), generation.parse().unwrap())),
+            ["function", name, generation] => {
+                self.functions.insert(name.into(), generation.parse().unwrap());
+            }
             ["no-function", name] => {
                 self.functions.remove(name);
                 self.no_functions.insert(name.into());
             }
-            ["version", number, generation] => drop(self.versions.insert(number.parse().unwrap(), generation.parse().unwrap())),
-            ["rows", batch] => drop(self.batches.insert(batch.into())),
-            ["blob", key] => drop(self.blobs.insert(key.into())),
+            ["version", number, generation] => {
+                self.versions.insert(number.parse().unwrap(), generation.parse().unwrap());
+            }
+            ["rows", batch] => {
+                self.batches.insert(batch.into());
+            }
+            ["blob", key] => {
+                self.blobs.insert(key.into());
+            }
             ["no-blob", key] => {
                 self.blobs.remove(key);
                 self.no_blobs.insert(key.into());
             }
             ["secret", n] => self.secret = n.parse().unwrap(),
-            ["lines", round, count] => drop(self.lines.insert(round.parse().unwrap(), count.parse().unwrap())),
+            ["lines", round, count] => {
+                self.lines.insert(round.parse().unwrap(), count.parse().unwrap());
+            }
             _ => panic!("the child said {line:?}"),
         }
     }
 
     fn kinds(&self) -> [usize; 8] {
         let lines = self.lines.len();
-        [self.functions.len(), self.no_functions.len(), self.versions.len(), self.batches.len(), self.blobs.len(), self.no_blobs.len(), self.secret as usize, lines]
+        [
+            self.functions.len(),
+            self.no_functions.len(),
+            self.versions.len(),
+            self.batches.len(),
+            self.blobs.len(),
+            self.no_blobs.len(),
+            self.secret as usize,
+            lines,
+        ]
     }
 
     async fn check(&self, world: &Embedded) {
@@ -249,10 +270,16 @@ impl Acknowledged {
         for (name, generation) in &self.functions {
             // A deletion may have been done and not yet acknowledged, at the last state only.
             let found = there.get(name);
-            assert!(found >= Some(generation) || (found.is_none() && *generation == 3), "{name}: {found:?} after {generation}");
+            assert!(
+                found >= Some(generation) || (found.is_none() && *generation == 3),
+                "{name}: {found:?} after {generation}"
+            );
         }
         let missing = self.functions.keys().filter(|name| !there.contains_key(*name)).count();
-        assert!(missing <= ROUNDS as usize, "{missing} functions are gone, and at most one deletion a round was under way");
+        assert!(
+            missing <= ROUNDS as usize,
+            "{missing} functions are gone, and at most one deletion a round was under way"
+        );
         assert!(self.no_functions.iter().all(|name| !there.contains_key(name)), "a deleted function came back");
     }
 
@@ -267,7 +294,10 @@ impl Acknowledged {
                 break;
             }
         }
-        assert!(self.versions.iter().all(|(number, generation)| numbers.get(number) == Some(generation)), "a version is gone");
+        assert!(
+            self.versions.iter().all(|(number, generation)| numbers.get(number) == Some(generation)),
+            "a version is gone"
+        );
         assert!(numbers.keys().copied().eq(1..=numbers.len() as u32), "numbers have gaps");
 
         let mut batches: BTreeMap<String, usize> = BTreeMap::new();

@@ -151,7 +151,8 @@ impl Blobs for FolderBlobs {
 
     async fn exists(&self, key: &BlobKey) -> Result<bool> {
         let key = key.clone();
-        self.blocking("look for a blob", move |folder| tree::open_blob(&folder.data, &key).map(|file| file.is_some())).await
+        self.blocking("look for a blob", move |folder| tree::open_blob(&folder.data, &key).map(|file| file.is_some()))
+            .await
     }
 
     async fn delete(&self, key: &BlobKey) -> Result<()> {

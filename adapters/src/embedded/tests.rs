@@ -59,7 +59,8 @@ async fn a_folder_of_a_newer_program_is_refused() {
 #[tokio::test]
 async fn a_file_that_is_no_database_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("state.db"), "not a database at all, but long enough to look at".repeat(100)).unwrap();
+    std::fs::write(dir.path().join("state.db"), "not a database at all, but long enough to look at".repeat(100))
+        .unwrap();
     let error = open(dir.path(), Options::default()).await.map(drop).unwrap_err();
     assert!(error.to_string().contains("state.db"), "{error}");
 }

@@ -19,7 +19,7 @@ use sless_core::ports::Limits;
 const SHARDS: usize = 64;
 /// Functions of a shard when buckets are first looked through. Later it is twice what was left the time before.
 const MIN_SWEEP: usize = 32;
-/// Functions with a rate at once; beyond it the bucket that waited longest goes, and its function has a burst too many.
+/// Functions with a rate at once, some 30 MB. Beyond it those that waited longest go, and have a burst too many.
 const MAX_FUNCTIONS: usize = 131_072;
 /// Rates of one function at once: the old version's and the new one's, and room for changes in a second.
 const MAX_RATES: usize = 4;
@@ -35,6 +35,7 @@ pub struct LocalLimits {
     hasher: std::hash::RandomState,
     clock: QuantaClock,
     began: Instant,
+    max_of_shard: usize,
 }
 
 #[derive(Debug)]
@@ -53,12 +54,19 @@ struct Bucket {
 
 impl Default for LocalLimits {
     fn default() -> Self {
+        Self::bounded(MAX_FUNCTIONS)
+    }
+}
+
+impl LocalLimits {
+    fn bounded(max_functions: usize) -> Self {
         let shard = || RwLock::new(Shard { buckets: HashMap::new(), sweep_at: MIN_SWEEP });
         Self {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             hasher: std::hash::RandomState::new(),
             clock: QuantaClock::default(),
             began: Instant::now(),
+            max_of_shard: max_functions / SHARDS,
         }
     }
 }
@@ -80,18 +88,22 @@ impl Bucket {
 }
 
 impl Shard {
-    /// Makes room for a function: forgets what is full and, where that is not enough, what waited longest.
-    fn sweep(&mut self, now: u64) {
+    /// Makes room: forgets what is full and, where that is not enough, the eighth that waited longest, so that one look
+    /// at all of them serves many that come.
+    fn sweep(&mut self, now: u64, max: usize) {
         self.buckets.retain(|_, buckets| {
             buckets.retain(|bucket| !bucket.is_full(now));
             !buckets.is_empty()
         });
-        if self.buckets.len() >= MAX_FUNCTIONS / SHARDS {
-            let asked = |buckets: &Vec<Bucket>| buckets.iter().map(|b| b.asked.load(Ordering::Relaxed)).max();
-            let oldest = self.buckets.iter().min_by_key(|(_, buckets)| asked(buckets)).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.buckets.remove(&key));
+        if self.buckets.len() >= max {
+            let asked = |buckets: &[Bucket]| buckets.iter().map(|b| b.asked.load(Ordering::Relaxed)).max();
+            let mut by_age: Vec<_> = self.buckets.iter().map(|(key, buckets)| (asked(buckets), key.clone())).collect();
+            by_age.sort_unstable();
+            for (_, key) in by_age.iter().take(max.div_ceil(8)) {
+                self.buckets.remove(key);
+            }
         }
-        self.sweep_at = (self.buckets.len() * 2).clamp(MIN_SWEEP, MAX_FUNCTIONS / SHARDS);
+        self.sweep_at = (self.buckets.len() * 2).clamp(MIN_SWEEP.min(max), max);
     }
 }
 
@@ -117,13 +129,14 @@ impl LocalLimits {
         }
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         if !shard.buckets.contains_key(function) && shard.buckets.len() >= shard.sweep_at {
-            shard.sweep(now);
+            shard.sweep(now, self.max_of_shard);
         }
         let buckets = shard.buckets.entry(function.clone()).or_default();
         // Another call may have made it meanwhile.
         let index = buckets.iter().position(|bucket| bucket.rate == per_second).unwrap_or_else(|| {
             if buckets.len() >= MAX_RATES {
-                let oldest = buckets.iter().enumerate().min_by_key(|(_, b)| b.asked.load(Ordering::Relaxed)).map(|(i, _)| i);
+                let oldest =
+                    buckets.iter().enumerate().min_by_key(|(_, b)| b.asked.load(Ordering::Relaxed)).map(|(i, _)| i);
                 oldest.map(|i| buckets.swap_remove(i));
             }
             buckets.push(Bucket::new(per_second));
@@ -160,27 +173,30 @@ mod tests {
     #[test]
     fn forgets_functions_that_are_not_called_any_more() {
         let limits = LocalLimits::default();
-        for i in 0..20_000 {
+        for i in 0..4000 {
             limits.take_at(&key(&format!("f{i}")), 5, 1000).unwrap();
         }
-        assert_eq!(functions(&limits), 20_000);
+        assert_eq!(functions(&limits), 4000);
         // In the same second nobody is forgotten: each has its bucket still.
-        for i in 0..20_000 {
+        for i in 0..4000 {
             limits.take_at(&key(&format!("g{i}")), 5, 2000).unwrap();
         }
-        assert_eq!(functions(&limits), 40_000);
-        for i in 0..80_000 {
+        assert_eq!(functions(&limits), 8000);
+        for i in 0..16_000 {
             limits.take_at(&key(&format!("h{i}")), 5, 4000).unwrap();
         }
-        assert_eq!(functions(&limits), 80_000, "only those that were called in the last second are left");
+        assert_eq!(functions(&limits), 16_000, "only those that were called in the last second are left");
     }
 
     #[test]
     fn has_no_more_functions_than_its_bound() {
-        let limits = LocalLimits::default();
-        for i in 0..MAX_FUNCTIONS + 20_000 {
-            limits.take_at(&key(&format!("f{i}")), 1, 7).unwrap();
+        let limits = LocalLimits::bounded(4096);
+        for i in 0..20_000 {
+            limits.take_at(&key(&format!("f{i}")), 1, i / 100).unwrap();
         }
-        assert!(functions(&limits) <= MAX_FUNCTIONS);
+        assert!((3000..=4096).contains(&functions(&limits)), "{}", functions(&limits));
+        // The newest are those that are remembered.
+        limits.take_at(&key("f19999"), 1, 200).unwrap_err();
+        limits.take_at(&key("f0"), 1, 200).unwrap();
     }
 }

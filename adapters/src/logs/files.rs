@@ -164,13 +164,19 @@ impl Logs for FileLogs {
 
     async fn delete(&self, function: &FunctionKey) -> Result<()> {
         let (done, when_done) = oneshot::channel();
-        self.queue.send(Command::Delete(function.clone(), done)).await.map_err(|_| Error::unavailable("delete a log")("the log is closed"))?;
+        self.queue
+            .send(Command::Delete(function.clone(), done))
+            .await
+            .map_err(|_| Error::unavailable("delete a log")("the log is closed"))?;
         when_done.await.map_err(Error::unavailable("delete a log"))?.map_err(Error::unavailable("delete a log"))
     }
 
     async fn flush(&self) -> Result<()> {
         let (done, when_done) = oneshot::channel();
-        self.queue.send(Command::Flush(done)).await.map_err(|_| Error::unavailable("flush logs")("the log is closed"))?;
+        self.queue
+            .send(Command::Flush(done))
+            .await
+            .map_err(|_| Error::unavailable("flush logs")("the log is closed"))?;
         when_done.await.map_err(Error::unavailable("flush logs"))
     }
 }

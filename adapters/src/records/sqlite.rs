@@ -37,7 +37,13 @@ impl Records for SqliteRecords {
         self.versions.begin(new).await
     }
 
-    async fn set_version_state(&self, uid: Uuid, number: VersionNumber, state: VersionState, build_ms: Option<u64>) -> Result<()> {
+    async fn set_version_state(
+        &self,
+        uid: Uuid,
+        number: VersionNumber,
+        state: VersionState,
+        build_ms: Option<u64>,
+    ) -> Result<()> {
         self.versions.set_state(uid, number, state, build_ms).await
     }
 
@@ -76,7 +82,12 @@ impl Records for SqliteRecords {
         self.invocations.insert(rows).await
     }
 
-    async fn invocations(&self, namespace: Namespace, filter: InvocationFilter, page: PageRequest) -> Result<Page<Invocation>> {
+    async fn invocations(
+        &self,
+        namespace: Namespace,
+        filter: InvocationFilter,
+        page: PageRequest,
+    ) -> Result<Page<Invocation>> {
         self.invocations.list(namespace, filter, page).await
     }
 

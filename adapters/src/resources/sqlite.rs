@@ -58,7 +58,11 @@ impl<T: Resource> SqliteStore<T> {
         Arc::new(Self { database, clock, feed, kind: PhantomData })
     }
 
-    async fn find(write: &mut Transaction<'static, Sqlite>, namespace: Namespace, name: &str) -> Result<Option<Stored>> {
+    async fn find(
+        write: &mut Transaction<'static, Sqlite>,
+        namespace: Namespace,
+        name: &str,
+    ) -> Result<Option<Stored>> {
         sqlx::query("SELECT * FROM resources WHERE kind = ? AND namespace = ? AND name = ?")
             .bind(T::KIND)
             .bind(namespace.to_string())
@@ -160,14 +164,15 @@ impl<T: Resource> Store<T> for SqliteStore<T> {
             None => String::new(),
         };
         let limit = limit(&page);
-        let rows = sqlx::query("SELECT * FROM resources WHERE kind = ? AND namespace = ? AND name > ? ORDER BY name LIMIT ?")
-            .bind(T::KIND)
-            .bind(namespace.to_string())
-            .bind(after)
-            .bind(limit as i64 + 1)
-            .fetch_all(self.database.read())
-            .await
-            .map_err(failed("list objects"))?;
+        let rows =
+            sqlx::query("SELECT * FROM resources WHERE kind = ? AND namespace = ? AND name > ? ORDER BY name LIMIT ?")
+                .bind(T::KIND)
+                .bind(namespace.to_string())
+                .bind(after)
+                .bind(limit as i64 + 1)
+                .fetch_all(self.database.read())
+                .await
+                .map_err(failed("list objects"))?;
         let mut items = rows.iter().map(|row| Stored::read(row)?.object()).collect::<Result<Vec<T>>>()?;
         let more = items.len() > limit;
         items.truncate(limit);
@@ -176,7 +181,13 @@ impl<T: Resource> Store<T> for SqliteStore<T> {
         Ok(Page { items, next })
     }
 
-    async fn update_spec(&self, namespace: Namespace, name: &str, expected: Option<&ResourceVersion>, spec: T::Spec) -> Result<T> {
+    async fn update_spec(
+        &self,
+        namespace: Namespace,
+        name: &str,
+        expected: Option<&ResourceVersion>,
+        spec: T::Spec,
+    ) -> Result<T> {
         let (this, name, expected) = (self.clone(), name.to_owned(), expected.cloned());
         detached("change an object", async move {
             let mut write = this.database.write("change an object").await?;

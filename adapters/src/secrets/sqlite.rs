@@ -12,10 +12,10 @@ use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use sless_core::Namespace;
 use sless_core::names::SecretName;
 use sless_core::ports::secrets::MAX_SECRET_BYTES;
 use sless_core::ports::{Clock, Error, Result, SecretInfo, SecretValue, Secrets};
-use sless_core::Namespace;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
@@ -203,7 +203,10 @@ impl Watcher {
                 Ok(changes) => self.take(changes).await,
                 Err(_) if self.database.read().is_closed() => return None,
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the watch of secrets could not read changes; it tries again");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "the watch of secrets could not read changes; it tries again"
+                    );
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
             }

@@ -165,9 +165,14 @@ pub(crate) async fn forget(database: &super::Database, kinds: &[&'static str]) -
     const DOING: &str = "read the newest change";
     let mut write = database.write(DOING).await?;
     for kind in kinds {
-        sqlx::query("DELETE FROM tombstones WHERE kind = ?").bind(*kind).execute(&mut *write).await.map_err(failed(DOING))?;
+        sqlx::query("DELETE FROM tombstones WHERE kind = ?")
+            .bind(*kind)
+            .execute(&mut *write)
+            .await
+            .map_err(failed(DOING))?;
     }
-    let newest = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *write).await.map_err(failed(DOING))?;
+    let newest =
+        sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *write).await.map_err(failed(DOING))?;
     write.commit().await.map_err(failed(DOING))?;
     Ok(newest)
 }

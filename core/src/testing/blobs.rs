@@ -50,8 +50,15 @@ async fn round_trips(blobs: &dyn Blobs) {
     for (size, piece) in sizes.zip(samples(12, 1..200_000usize)) {
         let bytes = pattern(size, piece as u8);
         let meta = blobs.put(&a, pieces(&bytes, piece), LIMIT).await.expect("put");
-        assert_eq!((meta.size_bytes, meta.digest), (size as u64, Digest::of(&bytes)), "{size} bytes in pieces of {piece}");
-        assert!(read(blobs, &a, LIMIT).await.expect("get") == bytes, "{size} bytes in pieces of {piece} came back changed");
+        assert_eq!(
+            (meta.size_bytes, meta.digest),
+            (size as u64, Digest::of(&bytes)),
+            "{size} bytes in pieces of {piece}"
+        );
+        assert!(
+            read(blobs, &a, LIMIT).await.expect("get") == bytes,
+            "{size} bytes in pieces of {piece} came back changed"
+        );
         assert!(blobs.exists(&a).await.expect("exists"));
     }
     // Large ones come in large pieces, not byte by byte and not all at once.
@@ -115,7 +122,8 @@ async fn lists(blobs: &dyn Blobs) {
     // A key may be what another begins with; `-` and `.` sort before `/`, digits and letters after it.
     let fixed = ["a", "a/b", "a/b/c", "a-b", "a.b", "a0", "a/b.c", "ab/c", "B", "..a/x", "a/..", "z"];
     let fixed = fixed.iter().filter_map(|text| text.parse::<BlobKey>().ok());
-    let random = samples(60, "[a-cA-C0-1._-]{1,3}(/[a-c0-1._-]{1,2}){0,3}").into_iter().filter_map(|text| text.parse().ok());
+    let random =
+        samples(60, "[a-cA-C0-1._-]{1,3}(/[a-c0-1._-]{1,2}){0,3}").into_iter().filter_map(|text| text.parse().ok());
     let long = key(&format!("{}/{}", "l".repeat(200), "m".repeat(200)));
     let stored: BTreeSet<BlobKey> = fixed.chain(random).chain([long]).collect();
     for key in &stored {

@@ -19,7 +19,10 @@ pub async fn limits(limits: &dyn Limits) {
 
     // The answer says when one is free, and then it is.
     let wait = limits.take(&one, 50).expect_err("the burst is used up");
-    assert!(wait > Duration::ZERO && wait <= Duration::from_millis(20), "one of 50 a second is free in 20 ms, not {wait:?}");
+    assert!(
+        wait > Duration::ZERO && wait <= Duration::from_millis(20),
+        "one of 50 a second is free in 20 ms, not {wait:?}"
+    );
     within("a call that was said to be free", async {
         tokio::time::sleep(wait).await;
         // A neighbour may not take it; only a clock's grain may be missing.

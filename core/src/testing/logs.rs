@@ -43,7 +43,14 @@ async fn reads(logs: &dyn Logs) {
     assert_eq!(all(logs, &one, LogQuery::default()).await, [], "a function that never logged has no lines");
     logs.append(&one, Vec::new());
     logs.flush().await.expect("flush");
-    let texts = ["plain", "", "é\u{1f980}\u{2028}", "quotes \" and \\ and {\"json\": true}", "line\nend\r\nin it", "\0\u{1b}[31m"];
+    let texts = [
+        "plain",
+        "",
+        "é\u{1f980}\u{2028}",
+        "quotes \" and \\ and {\"json\": true}",
+        "line\nend\r\nin it",
+        "\0\u{1b}[31m",
+    ];
     let random = samples(30, any::<String>());
     let long = "x".repeat(700_000);
     let texts = texts.iter().copied().chain(random.iter().map(String::as_str)).chain([long.as_str()]);
@@ -121,6 +128,10 @@ async fn deletes(logs: &dyn Logs) {
     let new = line(1, "new");
     logs.append(&one, vec![new.clone()]);
     logs.flush().await.expect("flush");
-    assert_eq!(all(logs, &one, LogQuery::default()).await, [new.clone()], "a later function of that name has its own lines");
+    assert_eq!(
+        all(logs, &one, LogQuery::default()).await,
+        std::slice::from_ref(&new),
+        "a later function of that name has its own lines"
+    );
     assert_eq!(within("a new line", follower.next()).await.expect("a line").expect("a line"), new);
 }

@@ -34,7 +34,15 @@ fn new_version(function: &FunctionKey, uid: Uuid, generation: u64) -> NewVersion
     let mut spec = FunctionSpec::new(Runtime::Wasm);
     spec.s3_key = Some(format!("functions/{function}/{uid}-{generation}.wasm"));
     spec.sha256 = Some(Digest::of(&generation.to_be_bytes()));
-    NewVersion { function: function.clone(), uid, generation, spec, cause: VersionCause::Upload, source_bytes: 7, created_at: at(generation) }
+    NewVersion {
+        function: function.clone(),
+        uid,
+        generation,
+        spec,
+        cause: VersionCause::Upload,
+        source_bytes: 7,
+        created_at: at(generation),
+    }
 }
 
 fn ready(function: &FunctionKey, artifact: &[u8], wasm: &[u8], engine: &[u8]) -> (VersionState, ArtifactRef) {
@@ -85,7 +93,10 @@ async fn versions(records: &dyn Records) {
 
     for generation in 2..=25 {
         let cause = VersionCause::Rollback { to: VersionNumber(generation as u32 - 1) };
-        let version = records.begin_version(NewVersion { cause, ..new_version(&function, uid, generation) }).await.expect("begin");
+        let version = records
+            .begin_version(NewVersion { cause, ..new_version(&function, uid, generation) })
+            .await
+            .expect("begin");
         assert_eq!((version.number, version.cause), (VersionNumber(generation as u32), cause));
     }
     let (mut listed, mut cursor) = (Vec::new(), None);
@@ -105,7 +116,10 @@ async fn versions(records: &dyn Records) {
 
     // The newest is deleted too: its number does not come again.
     let first_page = records.versions(uid, page(3, None)).await.expect("list");
-    records.delete_versions(uid, &[VersionNumber(25), VersionNumber(23), VersionNumber(7), VersionNumber(99)]).await.expect("delete");
+    records
+        .delete_versions(uid, &[VersionNumber(25), VersionNumber(23), VersionNumber(7), VersionNumber(99)])
+        .await
+        .expect("delete");
     assert!(matches!(records.version(uid, VersionNumber(25)).await, Err(Error::NotFound { .. })));
     let next = records.versions(uid, page(1, first_page.next)).await.expect("list");
     assert_eq!(next.items[0].number, VersionNumber(22), "a cursor holds its place where its item was deleted");
@@ -144,7 +158,11 @@ async fn artifacts_and_references(records: &dyn Records) {
     records.set_version_state(uid, version.number, state, Some(5)).await.expect("set");
     assert_eq!(records.find_artifact(ours, &wasm, &engine).await.expect("find"), Some(artifact.clone()));
     assert_eq!(records.find_artifact(theirs, &wasm, &engine).await.expect("find"), None, "another namespace's");
-    assert_eq!(records.find_artifact(ours, &wasm, &Digest::of(b"newer")).await.expect("find"), None, "another engine's");
+    assert_eq!(
+        records.find_artifact(ours, &wasm, &Digest::of(b"newer")).await.expect("find"),
+        None,
+        "another engine's"
+    );
     assert_eq!(records.find_artifact(ours, &Digest::of(b"other"), &engine).await.expect("find"), None);
 
     let second = records.begin_version(new_version(&two, other, 1)).await.expect("begin");
@@ -209,7 +227,8 @@ async fn invocations(records: &dyn Records) {
     assert_eq!(listed.next, None);
 
     // Many at once by many.
-    let batches: Vec<Vec<_>> = (0..6).map(|b| (0..150).map(|i| row(ours, "g", uid, 100 + b * 200 + i)).collect()).collect();
+    let batches: Vec<Vec<_>> =
+        (0..6).map(|b| (0..150).map(|i| row(ours, "g", uid, 100 + b * 200 + i)).collect()).collect();
     for inserted in futures::future::join_all(batches.iter().map(|rows| records.insert_invocations(rows))).await {
         inserted.expect("insert");
     }
@@ -219,7 +238,12 @@ async fn invocations(records: &dyn Records) {
     assert!(list_all(records, ours, filter, 77).await == expected, "rows of several batches");
 }
 
-async fn list_all(records: &dyn Records, namespace: Namespace, filter: InvocationFilter, limit: u32) -> Vec<Invocation> {
+async fn list_all(
+    records: &dyn Records,
+    namespace: Namespace,
+    filter: InvocationFilter,
+    limit: u32,
+) -> Vec<Invocation> {
     let (mut listed, mut cursor) = (Vec::new(), None);
     loop {
         let page = records.invocations(namespace, filter.clone(), page(limit, cursor)).await.expect("list");
@@ -290,12 +314,18 @@ async fn filters_and_pages(records: &dyn Records) {
 
 async fn round_trips(records: &dyn Records) {
     let (ours, uid) = (namespace(), Uuid::now_v7());
-    let words = (prop::sample::select(TriggerKind::ALL), prop::sample::select(Outcome::ALL), prop::option::of(prop::sample::select(ColdGrade::ALL)));
+    let words = (
+        prop::sample::select(TriggerKind::ALL),
+        prop::sample::select(Outcome::ALL),
+        prop::option::of(prop::sample::select(ColdGrade::ALL)),
+    );
     let numbers = prop::array::uniform5(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX), Just(1 << 63)]);
     let texts = (prop::option::of(any::<String>()), any::<String>(), prop::option::of(any::<String>()));
     let small = (any::<u32>(), any::<u16>(), -9_000_000_000_000_000i64..9_000_000_000_000_000);
     let mut rows = Vec::new();
-    for ((trigger, outcome, cold), n, (request_id, log_tail, error), (version, status, micros)) in samples(130, (words, numbers, texts, small)) {
+    for ((trigger, outcome, cold), n, (request_id, log_tail, error), (version, status, micros)) in
+        samples(130, (words, numbers, texts, small))
+    {
         rows.push(Invocation {
             version: VersionNumber(version),
             trigger,
@@ -351,16 +381,25 @@ async fn prunes(records: &dyn Records) {
     let (ours, theirs) = (namespace(), namespace());
     records.prune_invocations(Timestamp::MAX, 0).await.expect("prune all");
     let (old, new) = (Uuid::now_v7(), Uuid::now_v7());
-    let mut rows: Vec<_> = (0..60).map(|i| row(if i % 2 == 0 { ours } else { theirs }, "f", if i < 10 { old } else { new }, i)).collect();
+    let mut rows: Vec<_> =
+        (0..60).map(|i| row(if i % 2 == 0 { ours } else { theirs }, "f", if i < 10 { old } else { new }, i)).collect();
     records.insert_invocations(&rows).await.expect("insert");
     assert_eq!(records.prune_invocations(at(0), 1000).await.expect("prune"), 0, "nothing is too old or too many");
     assert_eq!(records.prune_invocations(at(10), 1000).await.expect("prune"), 10, "those before");
-    assert_eq!(records.prune_invocations(at(10), 20).await.expect("prune"), 30, "the oldest beyond what is kept, of all namespaces");
+    assert_eq!(
+        records.prune_invocations(at(10), 20).await.expect("prune"),
+        30,
+        "the oldest beyond what is kept, of all namespaces"
+    );
     let mut left = list_all(records, ours, InvocationFilter::default(), 500).await;
     left.extend(list_all(records, theirs, InvocationFilter::default(), 500).await);
     left.sort_by_key(|row| row.started_at);
     assert_eq!(left, rows.split_off(40));
-    assert_eq!(records.function_uids().await.expect("uids").intersection(&[old, new].into()).collect::<Vec<_>>(), [&new], "a function without rows");
+    assert_eq!(
+        records.function_uids().await.expect("uids").intersection(&[old, new].into()).collect::<Vec<_>>(),
+        [&new],
+        "a function without rows"
+    );
     // A function whose last row was pruned can be called again.
     let again = row(ours, "f", old, 100);
     records.insert_invocations(std::slice::from_ref(&again)).await.expect("insert");

@@ -96,8 +96,11 @@ async fn conflicts(functions: &dyn Store<Function>) {
     assert!(matches!(functions.update_spec(ours, "f", None, spec(1)).await, Err(Error::NotFound { .. })));
     assert!(matches!(functions.delete(ours, "f", None).await, Err(Error::NotFound { .. })));
     let first = functions.create(ours, "f", spec(1)).await.expect("create");
-    let second = functions.update_spec(ours, "f", Some(&first.metadata.resource_version), spec(2)).await.expect("update");
-    for mark in [first.metadata.resource_version.clone(), ResourceVersion("nonsense".into()), ResourceVersion(String::new())] {
+    let second =
+        functions.update_spec(ours, "f", Some(&first.metadata.resource_version), spec(2)).await.expect("update");
+    for mark in
+        [first.metadata.resource_version.clone(), ResourceVersion("nonsense".into()), ResourceVersion(String::new())]
+    {
         let update = functions.update_spec(ours, "f", Some(&mark), spec(3)).await;
         assert!(matches!(update, Err(Error::Conflict { .. })), "{mark:?}: {update:?}");
         let same = functions.update_spec(ours, "f", Some(&mark), spec(2)).await;
@@ -173,8 +176,14 @@ async fn pages(functions: &dyn Store<Function>) {
 async fn round_trips(functions: &dyn Store<Function>) {
     let ours = namespace();
     functions.create(ours, "f", spec(1)).await.expect("create");
-    let values = (any::<u64>(), any::<u32>(), any::<String>(), prop::collection::btree_map("[A-Z_]{1,9}", any::<String>(), 0..5));
-    let large = (u64::MAX, u32::MAX, "é\u{1f980}\0\"".repeat(20_000), BTreeMap::from([("K".to_owned(), "v".repeat(60_000))]));
+    let values = (
+        any::<u64>(),
+        any::<u32>(),
+        any::<String>(),
+        prop::collection::btree_map("[A-Z_]{1,9}", any::<String>(), 0..5),
+    );
+    let large =
+        (u64::MAX, u32::MAX, "é\u{1f980}\0\"".repeat(20_000), BTreeMap::from([("K".to_owned(), "v".repeat(60_000))]));
     for (count, number, text, env) in samples(20, values).into_iter().chain([large]) {
         let mut new = spec(number);
         new.limits.request_bytes = count;
@@ -184,7 +193,10 @@ async fn round_trips(functions: &dyn Store<Function>) {
         let new = FunctionStatus { observed_generation: count, last_error: Some(text), ..status(number) };
         let object = functions.update_status(&object, new.clone()).await.expect("update the status");
         assert!(object.status == new, "a status came back changed");
-        assert!(functions.get(ours, "f").await.expect("get").as_ref() == Some(&object), "what is read is not what was written");
+        assert!(
+            functions.get(ours, "f").await.expect("get").as_ref() == Some(&object),
+            "what is read is not what was written"
+        );
     }
 }
 
@@ -257,7 +269,10 @@ async fn watches(functions: &dyn Store<Function>) {
     assert!(matches!(&event, Some(Event::Applied(f)) if *f == b2), "{event:?}");
     functions.delete(ours, "a", None).await.expect("delete");
     let event = within("a deletion", watch.next()).await;
-    assert!(matches!(&event, Some(Event::Deleted(f)) if f.metadata.uid == a.metadata.uid && f.spec == a3.spec && f.status == a3.status), "{event:?}");
+    assert!(
+        matches!(&event, Some(Event::Deleted(f)) if f.metadata.uid == a.metadata.uid && f.spec == a3.spec && f.status == a3.status),
+        "{event:?}"
+    );
     functions.delete(ours, "b", None).await.expect("delete");
 }
 

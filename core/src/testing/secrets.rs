@@ -50,12 +50,16 @@ pub async fn secrets(secrets: &dyn Secrets) {
 
     // Sizes and texts.
     secrets.put(ours, &key, SecretValue("x".repeat(MAX_SECRET_BYTES))).await.expect("the largest value");
-    let error = secrets.put(ours, &key, SecretValue("x".repeat(MAX_SECRET_BYTES + 1))).await.expect_err("a byte too many");
+    let error =
+        secrets.put(ours, &key, SecretValue("x".repeat(MAX_SECRET_BYTES + 1))).await.expect_err("a byte too many");
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
     assert_eq!(secrets.get(ours, &key).await.expect("get").map(|v| v.0.len()), Some(MAX_SECRET_BYTES));
     for text in samples(20, any::<String>()).into_iter().chain(["\0".to_owned(), "é\u{1f980}\r\n".to_owned()]) {
         secrets.put(ours, &key, SecretValue(text.clone())).await.expect("put");
-        assert!(secrets.get(ours, &key).await.expect("get") == Some(SecretValue(text.clone())), "{text:?} came back changed");
+        assert!(
+            secrets.get(ours, &key).await.expect("get") == Some(SecretValue(text.clone())),
+            "{text:?} came back changed"
+        );
     }
 
     // A watcher that does not read misses nothing that it has to know.

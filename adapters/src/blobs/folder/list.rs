@@ -19,7 +19,8 @@ pub(super) fn list(data: OwnedFd, prefix: String) -> BoxStream<'static, Result<B
     let walk = Walk { prefix, levels: Vec::new(), root: Some(data) };
     stream::try_unfold(walk, |mut walk| async move {
         let done = tokio::task::spawn_blocking(move || walk.batch().map(|batch| (batch, walk))).await;
-        let (batch, walk) = done.map_err(Error::unavailable("list blobs"))?.map_err(Error::unavailable("list blobs"))?;
+        let (batch, walk) =
+            done.map_err(Error::unavailable("list blobs"))?.map_err(Error::unavailable("list blobs"))?;
         Ok((!batch.is_empty()).then_some((batch, walk)))
     })
     .flat_map(|batch| match batch {
@@ -78,7 +79,9 @@ impl Walk {
             let Ok(name) = entry.file_name().to_str() else { continue };
             let key = match (name.strip_suffix(FOLDER_MARK), entry.file_type()) {
                 (Some(segment), FileType::Directory | FileType::Unknown) => format!("{path}{segment}/"),
-                (None, FileType::RegularFile | FileType::Unknown) if name != "." && name != ".." => format!("{path}{name}"),
+                (None, FileType::RegularFile | FileType::Unknown) if name != "." && name != ".." => {
+                    format!("{path}{name}")
+                }
                 _ => continue,
             };
             // A folder matters where it leads to the prefix or is below it.

@@ -38,7 +38,8 @@ impl Reader {
     pub(super) fn open(folder: PathBuf, tail: Option<usize>, stop: bool) -> io::Result<Self> {
         let there = segments::list(&folder)?;
         let newest = there.last().copied();
-        let mut reader = Self { folder, current: None, passed: 0, offset: 0, end: stop.then_some(newest.unwrap_or((0, 0))) };
+        let mut reader =
+            Self { folder, current: None, passed: 0, offset: 0, end: stop.then_some(newest.unwrap_or((0, 0))) };
         let Some(mut wanted) = tail else { return Ok(reader) };
         for (number, size) in there.into_iter().rev() {
             let path = segments::path(&reader.folder, number);

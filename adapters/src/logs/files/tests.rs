@@ -87,7 +87,11 @@ async fn the_newest_lines_are_kept_within_the_bounds() {
         let kept = all(&logs, function, None).await;
         assert!(!kept.is_empty());
         let first = number(&kept[0]);
-        assert_eq!(kept.iter().map(number).collect::<Vec<_>>(), (first..600).collect::<Vec<_>>(), "the newest, without gaps");
+        assert_eq!(
+            kept.iter().map(number).collect::<Vec<_>>(),
+            (first..600).collect::<Vec<_>>(),
+            "the newest, without gaps"
+        );
         assert!(files(&logs.shared.folder(function)).len() <= SMALL.segments);
         assert_eq!(all(&logs, function, Some(7)).await, (593..600).map(line).collect::<Vec<_>>());
     }
@@ -155,7 +159,8 @@ async fn few_files_are_open_whatever_logs() {
     let dir = tempfile::tempdir().unwrap();
     let logs = open(dir.path(), Bounds::default());
     let open_here = || {
-        let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        let links =
+            std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
         links.filter(|path| path.starts_with(dir.path())).count()
     };
     for round in 0..3 {

@@ -154,15 +154,23 @@ impl Writer {
     fn try_write(&mut self, function: &FunctionKey, lines: &[LogLine]) -> Result<(), (usize, io::Error)> {
         let mut buffer = Vec::new();
         let mut written = 0;
+        // Segments are filled to within a line, so that what is kept does not depend on how lines come.
+        let newest = self.functions.get(function).and_then(|segments| segments.back());
+        let mut room = self.bounds.segment_bytes.saturating_sub(newest.map_or(0, |segment| segment.1));
         for (index, line) in lines.iter().enumerate() {
             let before = buffer.len();
             encode(&mut buffer, line).map_err(|error| (written, error))?;
-            if buffer.len() as u64 > self.bounds.segment_bytes && before > 0 {
+            if buffer.len() as u64 <= room {
+                continue;
+            }
+            if before > 0 {
                 let rest = buffer.split_off(before);
                 self.append(function, &buffer).map_err(|error| (written, error))?;
                 written = index;
                 buffer = rest;
             }
+            // This line begins a segment.
+            room = self.bounds.segment_bytes;
         }
         self.append(function, &buffer).map_err(|error| (written, error))
     }

@@ -17,7 +17,8 @@ use row::{COLUMNS, bind, insert_statement, position, read};
 /// Marks cursors of lists of invocations.
 const CURSOR_TAG: u8 = b'i';
 /// Rows of one statement, the most first: 64 rows make the way to the database's thread cheap, and a flush of a few
-/// rows needs no statement of its own. Each size is prepared once.
+/// rows needs no statement of its own. Each size is prepared once. (One JSON array and `json_each` costs twice as much a
+/// row; `cost_of_a_row` in the tests measures.)
 const ROWS_A_STATEMENT: [usize; 4] = [64, 16, 4, 1];
 /// Rows that one transaction deletes: some ten milliseconds, so that inserts don't queue behind a clean-up.
 const ROWS_A_DELETE: i64 = 5_000;
@@ -65,7 +66,8 @@ impl InvocationTable {
         let mut keys = Vec::with_capacity(rows.len());
         for row in rows {
             let same = |known: &&Known| known.namespace == row.namespace && known.function == row.function;
-            let found = known.get(&row.function_uid).filter(same).or_else(|| learned.get(&row.function_uid).filter(same));
+            let found =
+                known.get(&row.function_uid).filter(same).or_else(|| learned.get(&row.function_uid).filter(same));
             keys.push(match found {
                 Some(known) => known.keys,
                 None => {
@@ -95,7 +97,12 @@ impl InvocationTable {
         Ok(())
     }
 
-    pub(super) async fn list(&self, namespace: Namespace, filter: InvocationFilter, page: PageRequest) -> Result<Page<Invocation>> {
+    pub(super) async fn list(
+        &self,
+        namespace: Namespace,
+        filter: InvocationFilter,
+        page: PageRequest,
+    ) -> Result<Page<Invocation>> {
         let before = page.cursor.as_deref().map(decode).transpose()?;
         let limit = limit(&page);
         let Some(namespace_key) = self.namespace_key(namespace).await? else {
@@ -106,12 +113,13 @@ impl InvocationTable {
             None => items = self.newest(namespace, By::Namespace(namespace_key), &filter, before, limit + 1).await?,
             Some(name) => {
                 // A name has more than one key where a function was deleted and made again while its rows were kept.
-                let keys: Vec<i64> = sqlx::query_scalar("SELECT key FROM functions WHERE namespace_key = ? AND name = ?")
-                    .bind(namespace_key)
-                    .bind(name.as_str())
-                    .fetch_all(self.database.read())
-                    .await
-                    .map_err(failed("list invocations"))?;
+                let keys: Vec<i64> =
+                    sqlx::query_scalar("SELECT key FROM functions WHERE namespace_key = ? AND name = ?")
+                        .bind(namespace_key)
+                        .bind(name.as_str())
+                        .fetch_all(self.database.read())
+                        .await
+                        .map_err(failed("list invocations"))?;
                 for key in &keys {
                     items.extend(self.newest(namespace, By::Function(*key), &filter, before, limit + 1).await?);
                 }
@@ -155,7 +163,9 @@ impl InvocationTable {
     pub(super) async fn get(&self, namespace: Namespace, id: InvocationId) -> Result<Invocation> {
         let missing = || Error::NotFound { kind: "invocation", name: id.to_string() };
         let key = self.namespace_key(namespace).await?.ok_or_else(missing)?;
-        let statement = format!("SELECT {COLUMNS} FROM invocations i JOIN functions f ON f.key = i.function_key WHERE i.id = ? AND i.namespace_key = ?");
+        let statement = format!(
+            "SELECT {COLUMNS} FROM invocations i JOIN functions f ON f.key = i.function_key WHERE i.id = ? AND i.namespace_key = ?"
+        );
         let row = sqlx::query(sqlx::AssertSqlSafe(statement))
             .bind(id.0.as_bytes().as_slice())
             .bind(key)
@@ -166,10 +176,12 @@ impl InvocationTable {
     }
 
     pub(super) async fn function_uids(&self) -> Result<BTreeSet<Uuid>> {
-        let uids: Vec<Vec<u8>> = sqlx::query_scalar("SELECT uid FROM functions f WHERE EXISTS (SELECT 1 FROM invocations i WHERE i.function_key = f.key)")
-            .fetch_all(self.database.read())
-            .await
-            .map_err(failed("list functions that have invocations"))?;
+        let uids: Vec<Vec<u8>> = sqlx::query_scalar(
+            "SELECT uid FROM functions f WHERE EXISTS (SELECT 1 FROM invocations i WHERE i.function_key = f.key)",
+        )
+        .fetch_all(self.database.read())
+        .await
+        .map_err(failed("list functions that have invocations"))?;
         uids.iter().map(|bytes| uuid(bytes)).collect()
     }
 
@@ -182,7 +194,8 @@ impl InvocationTable {
             known.remove(&uid);
             let mut write = self.database.write(DOING).await?;
             let uid = uid.as_bytes().as_slice();
-            let gone = sqlx::query(ROWS).bind(uid).bind(ROWS_A_DELETE).execute(&mut *write).await.map_err(failed(DOING))?;
+            let gone =
+                sqlx::query(ROWS).bind(uid).bind(ROWS_A_DELETE).execute(&mut *write).await.map_err(failed(DOING))?;
             let last = gone.rows_affected() < ROWS_A_DELETE as u64;
             if last {
                 sqlx::query(KEYS).bind(uid).execute(&mut *write).await.map_err(failed(DOING))?;
@@ -199,10 +212,13 @@ impl InvocationTable {
         const OLD: &str = "DELETE FROM invocations WHERE id IN (SELECT id FROM invocations WHERE namespace_key = ? AND started_at < ? LIMIT ?)";
         // Ids sort by time, and so does the table by them: the oldest are its first pages.
         const OLDEST: &str = "DELETE FROM invocations WHERE id IN (SELECT id FROM invocations ORDER BY id LIMIT ?)";
-        const UNUSED: &str = "DELETE FROM functions WHERE NOT EXISTS (SELECT 1 FROM invocations i WHERE i.function_key = functions.key)";
+        const UNUSED: &str =
+            "DELETE FROM functions WHERE NOT EXISTS (SELECT 1 FROM invocations i WHERE i.function_key = functions.key)";
         let mut pruned = 0;
-        let namespaces: Vec<i64> =
-            sqlx::query_scalar("SELECT key FROM namespaces").fetch_all(self.database.read()).await.map_err(failed(DOING))?;
+        let namespaces: Vec<i64> = sqlx::query_scalar("SELECT key FROM namespaces")
+            .fetch_all(self.database.read())
+            .await
+            .map_err(failed(DOING))?;
         for key in namespaces {
             loop {
                 let (_known, mut write) = self.lock(DOING).await?;
@@ -215,8 +231,10 @@ impl InvocationTable {
                 }
             }
         }
-        let count: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM invocations").fetch_one(self.database.read()).await.map_err(failed(DOING))?;
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM invocations")
+            .fetch_one(self.database.read())
+            .await
+            .map_err(failed(DOING))?;
         let mut excess = (count as u64).saturating_sub(keep);
         while excess > 0 {
             let (_known, mut write) = self.lock(DOING).await?;
@@ -235,7 +253,10 @@ impl InvocationTable {
         Ok(pruned)
     }
 
-    async fn lock(&self, doing: &'static str) -> Result<(tokio::sync::MutexGuard<'_, HashMap<Uuid, Known>>, Transaction<'static, Sqlite>)> {
+    async fn lock(
+        &self,
+        doing: &'static str,
+    ) -> Result<(tokio::sync::MutexGuard<'_, HashMap<Uuid, Known>>, Transaction<'static, Sqlite>)> {
         let known = self.known.lock().await;
         let write = self.database.write(doing).await?;
         Ok((known, write))
@@ -281,10 +302,12 @@ fn decode(text: &str) -> Result<(i64, [u8; 16])> {
 /// The keys of a row's function, made where it has none.
 async fn look_up(write: &mut SqliteConnection, row: &Invocation) -> sqlx::Result<Keys> {
     // An update that changes nothing makes RETURNING answer for a row that is there.
-    let namespace = sqlx::query_scalar("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = name RETURNING key")
-        .bind(row.namespace.to_string())
-        .fetch_one(&mut *write)
-        .await?;
+    let namespace = sqlx::query_scalar(
+        "INSERT INTO namespaces (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = name RETURNING key",
+    )
+    .bind(row.namespace.to_string())
+    .fetch_one(&mut *write)
+    .await?;
     let function = sqlx::query_scalar(
         "INSERT INTO functions (namespace_key, name, uid) VALUES (?, ?, ?)
          ON CONFLICT (uid, namespace_key, name) DO UPDATE SET name = name RETURNING key",

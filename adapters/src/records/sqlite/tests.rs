@@ -60,10 +60,11 @@ async fn an_insert_beside_a_delete_of_its_function_leaves_no_row_without_a_name(
         records.prune_invocations(Timestamp::MAX, 0).await.unwrap();
     }
     inserts.await.unwrap();
-    let lost: i64 = sqlx::query_scalar("SELECT count(*) FROM invocations WHERE function_key NOT IN (SELECT key FROM functions)")
-        .fetch_one(database.read())
-        .await
-        .unwrap();
+    let lost: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM invocations WHERE function_key NOT IN (SELECT key FROM functions)")
+            .fetch_one(database.read())
+            .await
+            .unwrap();
     assert_eq!(lost, 0);
 }
 
@@ -73,14 +74,19 @@ async fn lists_by_an_index_and_not_by_looking_at_all() {
     let (database, records) = open(dir.path()).await;
     let namespace = Tenant::from_subject("a").namespace();
     records.insert_invocations(&[row(namespace, Uuid::now_v7(), 0)]).await.unwrap();
-    for (column, index) in [("namespace_key", "invocations_by_namespace"), ("function_key", "invocations_by_function")] {
+    for (column, index) in [("namespace_key", "invocations_by_namespace"), ("function_key", "invocations_by_function")]
+    {
         let statement = invocations::list_statement(column);
-        let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
-            .fetch_all(database.read())
-            .await
-            .unwrap();
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
+                .fetch_all(database.read())
+                .await
+                .unwrap();
         let plan: Vec<_> = plan.into_iter().map(|step| step.3).collect();
-        assert!(plan.iter().any(|step| step.contains(&format!("SEARCH invocations USING COVERING INDEX {index}"))), "{plan:#?}");
+        assert!(
+            plan.iter().any(|step| step.contains(&format!("SEARCH invocations USING COVERING INDEX {index}"))),
+            "{plan:#?}"
+        );
         assert!(!plan.iter().any(|step| step.starts_with("SCAN") && !step.contains("page")), "{plan:#?}");
     }
 }
@@ -111,7 +117,8 @@ async fn cost_of_a_row() {
     let wall = std::time::Instant::now();
     let pruned = records.prune_invocations(Timestamp::UNIX_EPOCH, 100_000).await.unwrap();
     println!("pruned {pruned} rows in {:?}", wall.elapsed());
-    let filter = InvocationFilter { function: Some("none".parse::<FunctionName>().unwrap()), ..InvocationFilter::default() };
+    let filter =
+        InvocationFilter { function: Some("none".parse::<FunctionName>().unwrap()), ..InvocationFilter::default() };
     let wall = std::time::Instant::now();
     records.invocations(namespaces[0], filter, PageRequest::default()).await.unwrap();
     let filter = InvocationFilter { outcome: Some(Outcome::Internal), ..InvocationFilter::default() };

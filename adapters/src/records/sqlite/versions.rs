@@ -82,7 +82,13 @@ impl VersionTable {
         Ok(version)
     }
 
-    pub(super) async fn set_state(&self, uid: Uuid, number: VersionNumber, state: VersionState, build_ms: Option<u64>) -> Result<()> {
+    pub(super) async fn set_state(
+        &self,
+        uid: Uuid,
+        number: VersionNumber,
+        state: VersionState,
+        build_ms: Option<u64>,
+    ) -> Result<()> {
         const DOING: &str = "set a version's state";
         let artifact = match &state {
             VersionState::Ready { artifact, .. } => artifact.as_ref(),
@@ -129,13 +135,14 @@ impl VersionTable {
             None => i64::MAX,
         };
         let limit = limit(&page);
-        let rows = sqlx::query("SELECT * FROM versions WHERE function_uid = ? AND number < ? ORDER BY number DESC LIMIT ?")
-            .bind(uid.as_bytes().as_slice())
-            .bind(below)
-            .bind(limit as i64 + 1)
-            .fetch_all(self.database.read())
-            .await
-            .map_err(failed("list versions"))?;
+        let rows =
+            sqlx::query("SELECT * FROM versions WHERE function_uid = ? AND number < ? ORDER BY number DESC LIMIT ?")
+                .bind(uid.as_bytes().as_slice())
+                .bind(below)
+                .bind(limit as i64 + 1)
+                .fetch_all(self.database.read())
+                .await
+                .map_err(failed("list versions"))?;
         let mut items = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
         let more = items.len() > limit;
         items.truncate(limit);
@@ -144,7 +151,12 @@ impl VersionTable {
         Ok(Page { items, next })
     }
 
-    pub(super) async fn find_artifact(&self, namespace: Namespace, wasm: &Digest, engine: &Digest) -> Result<Option<ArtifactRef>> {
+    pub(super) async fn find_artifact(
+        &self,
+        namespace: Namespace,
+        wasm: &Digest,
+        engine: &Digest,
+    ) -> Result<Option<ArtifactRef>> {
         let row = sqlx::query(
             "SELECT * FROM versions WHERE namespace = ? AND wasm = ? AND engine = ? ORDER BY created_at DESC, number DESC LIMIT 1",
         )
@@ -180,13 +192,15 @@ impl VersionTable {
             .fetch_all(self.database.read())
             .await
             .map_err(&read)?;
-        let artifacts: Vec<Vec<u8>> = sqlx::query_scalar("SELECT DISTINCT artifact FROM versions WHERE artifact IS NOT NULL")
-            .fetch_all(self.database.read())
-            .await
-            .map_err(&read)?;
+        let artifacts: Vec<Vec<u8>> =
+            sqlx::query_scalar("SELECT DISTINCT artifact FROM versions WHERE artifact IS NOT NULL")
+                .fetch_all(self.database.read())
+                .await
+                .map_err(&read)?;
         let digest = |bytes: Vec<u8>| bytes.try_into().map(Digest::from_bytes);
         let artifacts = artifacts.into_iter().map(digest).collect::<Result<_, _>>();
-        let artifacts = artifacts.map_err(|_| Error::Corrupt { doing: "collect references", source: "a digest is not 32 bytes".into() })?;
+        let artifacts = artifacts
+            .map_err(|_| Error::Corrupt { doing: "collect references", source: "a digest is not 32 bytes".into() })?;
         Ok((keys.into_iter().collect(), artifacts))
     }
 
@@ -201,7 +215,9 @@ impl VersionTable {
     pub(super) async fn delete_function(&self, uid: Uuid) -> Result<()> {
         const DOING: &str = "forget a function's versions";
         let mut write = self.database.write(DOING).await?;
-        for statement in ["DELETE FROM versions WHERE function_uid = ?", "DELETE FROM version_numbers WHERE function_uid = ?"] {
+        for statement in
+            ["DELETE FROM versions WHERE function_uid = ?", "DELETE FROM version_numbers WHERE function_uid = ?"]
+        {
             sqlx::query(statement).bind(uid.as_bytes().as_slice()).execute(&mut *write).await.map_err(failed(DOING))?;
         }
         write.commit().await.map_err(failed(DOING))

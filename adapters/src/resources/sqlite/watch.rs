@@ -48,7 +48,11 @@ impl<T: Resource> Watcher<T> {
                 Ok(changes) => self.take(changes).await,
                 Err(_) if self.database.read().is_closed() => return None,
                 Err(error) => {
-                    tracing::warn!(kind = T::KIND, error = &error as &dyn std::error::Error, "a watch could not read changes; it tries again");
+                    tracing::warn!(
+                        kind = T::KIND,
+                        error = &error as &dyn std::error::Error,
+                        "a watch could not read changes; it tries again"
+                    );
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
             }

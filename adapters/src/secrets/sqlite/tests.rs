@@ -73,7 +73,8 @@ async fn the_same_value_is_never_encrypted_the_same_way() {
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..20 {
         secrets.put(namespace, &name, SecretValue("x".into())).await.unwrap();
-        let row: Vec<u8> = sqlx::query_scalar("SELECT nonce || ciphertext FROM secrets").fetch_one(database.read()).await.unwrap();
+        let row: Vec<u8> =
+            sqlx::query_scalar("SELECT nonce || ciphertext FROM secrets").fetch_one(database.read()).await.unwrap();
         assert!(seen.insert(row));
     }
 }

@@ -38,7 +38,8 @@ type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
 /// A word that can be bound without copying it.
 macro_rules! shared_word {
     ($type:ty, $value:expr) => {{
-        static WORDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| <$type>::ALL.iter().map(|word| word.name().into()).collect());
+        static WORDS: LazyLock<Vec<Arc<str>>> =
+            LazyLock::new(|| <$type>::ALL.iter().map(|word| word.name().into()).collect());
         Arc::clone(&WORDS[$value as usize])
     }};
 }
@@ -78,7 +79,10 @@ pub(super) fn read(row: &SqliteRow, namespace: Namespace) -> Result<Invocation> 
     let get = failed("read an invocation");
     let text = |column| row.try_get::<&str, _>(column).map_err(&get);
     let count = |column| row.try_get::<i64, _>(column).map(|n| n as u64).map_err(&get);
-    let unknown = |word: &str| Error::Corrupt { doing: "read an invocation", source: format!("`{word}` is not a known word").into() };
+    let unknown = |word: &str| Error::Corrupt {
+        doing: "read an invocation",
+        source: format!("`{word}` is not a known word").into(),
+    };
     let cold = row.try_get::<Option<&str>, _>("cold").map_err(&get)?;
     Ok(Invocation {
         id: InvocationId(uuid(row.try_get("id").map_err(&get)?)?),
