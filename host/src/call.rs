@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http_body::{Body as _, Frame};
 use sless_core::body::{Body, BodyError};
 use sless_core::call::{CallRecord, Usage};
@@ -33,6 +34,8 @@ pub(crate) struct CallState {
     /// Processor time of the polls that have ended, and the start of the one under way, in ns since the record's start.
     cpu_ns: AtomicU64,
     poll_started_ns: AtomicU64,
+    /// Whether the guest was interrupted in this poll: then it does not wait, it was only made to let others go first.
+    interrupted: AtomicBool,
     peak_memory_bytes: AtomicU64,
     memory_refused: AtomicBool,
     failed: OnceLock<Failure>,
@@ -54,6 +57,7 @@ impl CallState {
             cpu_budget,
             cpu_ns: AtomicU64::new(0),
             poll_started_ns: AtomicU64::new(0),
+            interrupted: AtomicBool::new(false),
             peak_memory_bytes: AtomicU64::new(0),
             memory_refused: AtomicBool::new(false),
             failed: OnceLock::new(),
@@ -70,6 +74,7 @@ impl CallState {
 
     /// A poll of the guest begins.
     pub(crate) fn poll_begins(&self, now: Instant) {
+        self.interrupted.store(false, Ordering::Relaxed);
         self.poll_started_ns.store(self.since_start_ns(now), Ordering::Relaxed);
     }
 
@@ -81,6 +86,7 @@ impl CallState {
 
     /// Whether a guest that computes may go on; asked at every tick, in the middle of a poll.
     pub(crate) fn may_compute(&self) -> bool {
+        self.interrupted.store(true, Ordering::Relaxed);
         let now = Instant::now();
         let this_poll = self.since_start_ns(now).saturating_sub(self.poll_started_ns.load(Ordering::Relaxed));
         let used = Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed).saturating_add(this_poll));
@@ -156,6 +162,13 @@ impl CallState {
 
     pub(crate) fn has_head(&self) -> bool {
         lock(&self.head).is_some()
+    }
+
+    /// Whether a head that declares its body's length was set just before the guest was interrupted: most likely it was
+    /// about to write that body, and if that has another length the head is better not out yet.
+    pub(crate) fn is_between_head_and_body(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+            && matches!(&*lock(&self.head), Some(Ok(head)) if head.headers().contains_key(CONTENT_LENGTH))
     }
 
     pub(crate) fn take_head(&self) -> Option<Head> {

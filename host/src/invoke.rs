@@ -29,6 +29,9 @@ use crate::function::Function;
 use crate::host::{Inner, RETRY_AFTER};
 use crate::instance::{Instance, State};
 
+/// How many ticks a head may wait for the body that it declares, while the guest computes.
+const HELD_TICKS: u32 = 3;
+
 /// Serves a call up to its head.
 pub(crate) async fn call(function: &Arc<Function>, call: Call) -> Result<Response<Body>, Failure> {
     let record = call.record.clone();
@@ -144,10 +147,17 @@ async fn serve(function: &Arc<Function>, call: Call, admitted: Admitted) -> Resu
     let guest = Box::pin(run(admitted.code, state.clone(), warm, head));
     let mut running =
         Some(Running { guest: Some(guest), permits: Some(admitted.permits), state, cold, failure: None, timers: None });
+    let mut held = 0;
     let response = std::future::poll_fn(move |cx| {
         let guest = running.as_mut().expect("not polled again after it was ready");
-        if guest.poll(cx).is_pending() && !guest.state.has_head() {
-            return Poll::Pending;
+        if guest.poll(cx).is_pending() {
+            if !guest.state.has_head() {
+                return Poll::Pending;
+            }
+            if held < HELD_TICKS && guest.state.is_between_head_and_body() {
+                held += 1;
+                return Poll::Pending;
+            }
         }
         let guest = running.take().expect("it was there a line above");
         Poll::Ready(respond(guest, head_only, cx))
