@@ -122,7 +122,6 @@ fn wasm(what: &'static str) -> impl Fn(wasmtime::Error) -> Error {
 }
 
 /// A function's component.
-#[derive(Debug)]
 pub struct Built {
     /// Imports the engine's module, exports `wasi:http/incoming-handler`.
     pub component: Vec<u8>,
@@ -133,6 +132,17 @@ pub struct Built {
     pub printed: Vec<String>,
     /// The JavaScript heap that instances start with.
     pub heap_bytes: u32,
+}
+
+impl std::fmt::Debug for Built {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Built")
+            .field("component_bytes", &self.component.len())
+            .field("impure", &self.impure)
+            .field("printed", &self.printed)
+            .field("heap_bytes", &self.heap_bytes)
+            .finish()
+    }
 }
 
 /// What the code at the top of a file may use at build.
@@ -220,6 +230,9 @@ impl<'a> Engine<'a> {
         store.data_mut().asked.clear();
         let (loaded,) = init.call(&mut store, (source,)).map_err(|error| self.trapped(source, &store, &error))?;
         let asked = std::mem::take(&mut store.data_mut().asked);
+        if loaded.is_err() && store.data().memory_refused {
+            return Err(self.too_much_memory(source));
+        }
         let Report { mut impure, printed, heap_bytes } = loaded.map_err(|mut failure| {
             failure.certain &= asked.is_empty();
             Error::Function(failure)
@@ -236,13 +249,17 @@ impl<'a> Engine<'a> {
         Ok(Built { component, impure, printed, heap_bytes })
     }
 
+    fn too_much_memory(&self, source: &Source) -> Error {
+        Error::Memory { name: source.name.clone(), limit_mb: self.limits.memory_bytes >> 20 }
+    }
+
     fn trapped(&self, source: &Source, store: &Store<State>, error: &wasmtime::Error) -> Error {
         let name = source.name.clone();
         if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) {
             return Error::Time { name, seconds: self.limits.time.as_secs() };
         }
         if store.data().memory_refused {
-            return Error::Memory { name, limit_mb: self.limits.memory_bytes >> 20 };
+            return self.too_much_memory(source);
         }
         Error::Trapped { name, reason: format!("{error:#}") }
     }

@@ -314,7 +314,8 @@ fn explain(ctx: &Ctx<'_>, failed: Failed, handler: &str, name: &str) -> Failure 
                 remedy: remedy.to_owned(),
                 file,
                 line,
-                certain: missing || thrown.kind == "ReferenceError",
+                // Code that asked nothing of its surroundings fails everywhere; `load` sees whether it did.
+                certain: true,
                 stack: Some(thrown.stack),
             }
         }
