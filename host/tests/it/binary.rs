@@ -23,7 +23,7 @@ fn build() -> PathBuf {
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .last();
+        .next_back();
     executable.expect("cargo names the executable")
 }
 
