@@ -72,7 +72,8 @@ fn the_three_lines_that_it_prints_work_as_printed() {
     for line in lines {
         let answer: Answer = Command::new("bash").args(["-c", &format!("{line} --fail")]).output().unwrap().into();
         assert_eq!(answer.code, 0, "{line}: {}{}", answer.out, answer.err);
-        serde_json::from_str::<serde_json::Value>(&answer.out).unwrap_or_else(|error| panic!("{line}: {error}: {}", answer.out));
+        serde_json::from_str::<serde_json::Value>(&answer.out)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {}", answer.out));
     }
     dev.stop();
 }

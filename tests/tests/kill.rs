@@ -27,7 +27,8 @@ struct Acknowledged {
 }
 
 async fn load(dev: Arc<Dev>, seed: Arc<AtomicU32>) -> Acknowledged {
-    let (uploads, calls, secrets) = tokio::join!(uploads(dev.clone(), seed.clone()), calls(dev.clone()), secrets(dev, seed));
+    let (uploads, calls, secrets) =
+        tokio::join!(uploads(dev.clone(), seed.clone()), calls(dev.clone()), secrets(dev, seed));
     Acknowledged { upload: uploads, calls, secrets }
 }
 
@@ -37,7 +38,12 @@ async fn uploads(dev: Arc<Dev>, seed: Arc<AtomicU32>) -> Option<(String, u64)> {
     loop {
         let code = guests::marked("hello", &format!("upload {}", seed.fetch_add(1, Ordering::Relaxed)));
         let digest = Digest::of(&code).to_string();
-        let sent = dev.api(Method::POST, "/functions/hello/upload").header("content-type", "application/wasm").body(code).send().await;
+        let sent = dev
+            .api(Method::POST, "/functions/hello/upload")
+            .header("content-type", "application/wasm")
+            .body(code)
+            .send()
+            .await;
         let Ok(response) = sent else { return last };
         let status = response.status();
         let Ok(body) = response.json::<Value>().await else { return last };
@@ -107,9 +113,15 @@ async fn nothing_acknowledged_is_lost() {
             let found = versions["items"].as_array().unwrap().iter().find(|version| version["number"] == *number);
             assert_eq!(found.expect("an acknowledged version is listed")["spec"]["sha256"], json!(digest));
             let source = dev.api(Method::GET, "/functions/hello/source").send().await.unwrap().bytes().await.unwrap();
-            assert_eq!(Digest::of(&source).to_string(), function["spec"]["sha256"].as_str().unwrap(), "its code is whole");
+            assert_eq!(
+                Digest::of(&source).to_string(),
+                function["spec"]["sha256"].as_str().unwrap(),
+                "its code is whole"
+            );
         }
-        for (id, answered) in acknowledged.calls.iter().filter(|(_, answered)| killed.duration_since(*answered) > FLUSHED) {
+        for (id, answered) in
+            acknowledged.calls.iter().filter(|(_, answered)| killed.duration_since(*answered) > FLUSHED)
+        {
             calls_checked += 1;
             let row = dev.get(&format!("/invocations/{id}")).await;
             assert_eq!((&row["status"], &row["outcome"]), (&json!(200), &json!("ok")), "answered {answered:?}");

@@ -32,7 +32,12 @@ impl World {
         Self::open(tempfile::tempdir().unwrap(), Settings::default(), |_| {}, usize::MAX).await
     }
 
-    async fn open(dir: tempfile::TempDir, settings: Settings, change: impl FnOnce(&mut SteeredBuilds), permits: usize) -> Self {
+    async fn open(
+        dir: tempfile::TempDir,
+        settings: Settings,
+        change: impl FnOnce(&mut SteeredBuilds),
+        permits: usize,
+    ) -> Self {
         let adapters = embedded::open(dir.path(), embedded::Options::default()).await.unwrap();
         let mut builds = SteeredBuilds::held(adapters.blobs.clone(), permits.min(tokio::sync::Semaphore::MAX_PERMITS));
         change(Arc::get_mut(&mut builds).unwrap());
@@ -121,7 +126,10 @@ async fn an_upload_is_built_made_live_and_given_back() {
     assert_eq!(function.status.version, Some(VersionNumber(1)));
     assert_eq!(world.call(&name).await, answer(1, "", "one"));
     let artifact = function.status.artifact.unwrap();
-    assert_eq!(artifact.verify(&FunctionKey::new(world.ns, name.clone()), &PrivateKey::from_bytes(&[7; 32]).public()), Ok(()));
+    assert_eq!(
+        artifact.verify(&FunctionKey::new(world.ns, name.clone()), &PrivateKey::from_bytes(&[7; 32]).public()),
+        Ok(())
+    );
     assert_eq!(world.services.functions.build_log(world.ns, &name, None).await.unwrap(), "built 3 bytes\n");
     let source = world.services.functions.source(world.ns, &name).await.unwrap();
     assert_eq!(source.sha256, Some(Digest::of(b"one")));
@@ -138,9 +146,13 @@ async fn the_same_upload_again_makes_no_version() {
     assert!(a.changed ^ b.changed);
     world.settled(&name, Phase::Ready).await;
     assert!(!world.upload(&name, "one").await.unwrap().changed);
-    assert_eq!(world.services.functions.versions(world.ns, &name, PageRequest::default()).await.unwrap().items.len(), 1);
+    assert_eq!(
+        world.services.functions.versions(world.ns, &name, PageRequest::default()).await.unwrap().items.len(),
+        1
+    );
     assert_eq!(world.builds.ended.load(Ordering::SeqCst), 1);
-    let blobs: Vec<_> = futures::TryStreamExt::try_collect(world.adapters.blobs.list("functions/").await.unwrap()).await.unwrap();
+    let blobs: Vec<_> =
+        futures::TryStreamExt::try_collect(world.adapters.blobs.list("functions/").await.unwrap()).await.unwrap();
     let blobs: Vec<BlobKey> = blobs;
     assert_eq!(blobs.len(), 1, "{blobs:?}");
     world.stop().await;
@@ -166,12 +178,18 @@ async fn settings_make_a_version_without_a_build_and_rollback_brings_all_back() 
     assert_eq!(world.call(&name).await, answer(3, "A=1", "two"));
 
     let back = world.services.functions.rollback(world.ns, &name, VersionNumber(1), None).await.unwrap();
-    assert_eq!((back.version.number, back.version.cause), (VersionNumber(4), VersionCause::Rollback { to: VersionNumber(1) }));
+    assert_eq!(
+        (back.version.number, back.version.cause),
+        (VersionNumber(4), VersionCause::Rollback { to: VersionNumber(1) })
+    );
     world.settled(&name, Phase::Ready).await;
     assert_eq!(world.call(&name).await, answer(4, "", "one"));
     assert_eq!(world.builds.ended.load(Ordering::SeqCst), 2, "two codes, two builds");
     let missing = world.services.functions.rollback(world.ns, &name, VersionNumber(9), None).await.unwrap_err();
-    assert_eq!((missing.code, missing.detail.as_str()), (Code::NotFound, "function `hello` has no version 9; there are 4, 3, 2, 1"));
+    assert_eq!(
+        (missing.code, missing.detail.as_str()),
+        (Code::NotFound, "function `hello` has no version 9; there are 4, 3, 2, 1")
+    );
     world.stop().await;
 }
 
@@ -183,7 +201,10 @@ async fn a_failed_build_leaves_the_last_good_version_serving() {
     world.settled(&name, Phase::Ready).await;
     world.upload(&name, "reject me").await.unwrap();
     let failed = world.settled(&name, Phase::Failed).await;
-    assert_eq!((failed.status.last_error.as_deref(), failed.status.version), (Some("it does not compile"), Some(VersionNumber(1))));
+    assert_eq!(
+        (failed.status.last_error.as_deref(), failed.status.version),
+        (Some("it does not compile"), Some(VersionNumber(1)))
+    );
     assert_eq!(world.services.functions.build_log(world.ns, &name, None).await.unwrap(), "line 1: no\n");
     assert_eq!(world.call(&name).await, answer(1, "", "one"));
     let refused = world.services.functions.rollback(world.ns, &name, VersionNumber(2), None).await.unwrap_err();
@@ -209,7 +230,9 @@ async fn a_version_that_can_not_be_prepared_is_not_made_live() {
 
 #[tokio::test]
 async fn the_platforms_own_failures_are_tried_again() {
-    let world = World::open(tempfile::tempdir().unwrap(), Settings::default(), |builds| builds.flaky = 2.into(), usize::MAX).await;
+    let world =
+        World::open(tempfile::tempdir().unwrap(), Settings::default(), |builds| builds.flaky = 2.into(), usize::MAX)
+            .await;
     let name = world.create("hello").await;
     world.upload(&name, "one").await.unwrap();
     world.settled(&name, Phase::Ready).await;
@@ -222,9 +245,11 @@ async fn the_last_upload_wins_over_a_running_build() {
     let world = World::open(tempfile::tempdir().unwrap(), Settings::default(), |_| {}, 0).await;
     let name = world.create("hello").await;
     world.upload(&name, "one").await.unwrap();
-    eventually("the first build runs", || async { (world.builds.begun.load(Ordering::SeqCst) == 1).then_some(()) }).await;
+    eventually("the first build runs", || async { (world.builds.begun.load(Ordering::SeqCst) == 1).then_some(()) })
+        .await;
     world.upload(&name, "two").await.unwrap();
-    eventually("the second build runs", || async { (world.builds.begun.load(Ordering::SeqCst) == 2).then_some(()) }).await;
+    eventually("the second build runs", || async { (world.builds.begun.load(Ordering::SeqCst) == 2).then_some(()) })
+        .await;
     world.builds.go.add_permits(2);
     world.settled(&name, Phase::Ready).await;
     assert_eq!(world.call(&name).await, answer(2, "", "two"));
@@ -242,12 +267,16 @@ async fn delete_wins_over_a_running_build_and_leaves_nothing() {
     eventually("the build runs", || async { (world.builds.begun.load(Ordering::SeqCst) == 1).then_some(()) }).await;
     world.services.functions.delete(world.ns, &name, None).await.unwrap();
     assert!(world.services.routes.get(world.ns, "hello").is_none());
-    eventually("its rows are gone", || async { world.adapters.records.function_uids().await.unwrap().is_empty().then_some(()) }).await;
+    eventually("its rows are gone", || async {
+        world.adapters.records.function_uids().await.unwrap().is_empty().then_some(())
+    })
+    .await;
     world.builds.go.add_permits(1);
     let dir = world.stop().await;
     let world = World::open(dir, Settings::default(), |_| {}, usize::MAX).await;
     eventually("its code is collected", || async {
-        let left: Vec<BlobKey> = futures::TryStreamExt::try_collect(world.adapters.blobs.list("").await.unwrap()).await.unwrap();
+        let left: Vec<BlobKey> =
+            futures::TryStreamExt::try_collect(world.adapters.blobs.list("").await.unwrap()).await.unwrap();
         left.is_empty().then_some(())
     })
     .await;
@@ -279,7 +308,8 @@ async fn another_engine_builds_all_again() {
     world.upload(&name, "one").await.unwrap();
     world.settled(&name, Phase::Ready).await;
     let dir = world.stop().await;
-    let world = World::open(dir, Settings::default(), |builds| builds.engine = Digest::of(b"engine 2"), usize::MAX).await;
+    let world =
+        World::open(dir, Settings::default(), |builds| builds.engine = Digest::of(b"engine 2"), usize::MAX).await;
     eventually("it is built for the new engine", || async {
         let function = world.services.functions.get(world.ns, &name).await.unwrap();
         (function.status.artifact.map(|artifact| artifact.engine) == Some(world.builds.engine())).then_some(())
@@ -305,7 +335,10 @@ async fn secrets_reach_a_function_and_a_missing_one_is_waited_for() {
     world.settled(&name, Phase::Ready).await;
     assert_eq!(world.call(&name).await, answer(1, "TOKEN=s1", "one"));
     world.services.secrets.put(world.ns, &secret, "s2".into()).await.unwrap();
-    eventually("the new value is used", || async { (world.call(&name).await == answer(1, "TOKEN=s2", "one")).then_some(()) }).await;
+    eventually("the new value is used", || async {
+        (world.call(&name).await == answer(1, "TOKEN=s2", "one")).then_some(())
+    })
+    .await;
     let oversize = world.services.secrets.put(world.ns, &secret, "x".repeat(70_000)).await.unwrap_err();
     assert_eq!((oversize.code, oversize.errors[0].pointer.as_str()), (Code::PayloadTooLarge, "/value"));
     world.stop().await;
@@ -344,7 +377,8 @@ async fn every_call_leaves_a_row_also_at_the_end() {
     let ns = world.ns;
     let dir = world.stop().await;
     let adapters = embedded::open(dir.path(), embedded::Options::default()).await.unwrap();
-    let rows = adapters.records.invocations(ns, Default::default(), PageRequest { limit: 500, cursor: None }).await.unwrap();
+    let rows =
+        adapters.records.invocations(ns, Default::default(), PageRequest { limit: 500, cursor: None }).await.unwrap();
     assert_eq!(rows.items.len(), 300);
     adapters.close().await;
 }
@@ -370,7 +404,8 @@ async fn old_versions_are_collected_but_never_what_serves() {
     .await;
     assert_eq!(numbers, [5, 4, 3]);
     eventually("their blobs are gone", || async {
-        let left: Vec<BlobKey> = futures::TryStreamExt::try_collect(world.adapters.blobs.list("artifacts/").await.unwrap()).await.unwrap();
+        let left: Vec<BlobKey> =
+            futures::TryStreamExt::try_collect(world.adapters.blobs.list("artifacts/").await.unwrap()).await.unwrap();
         (left.len() == 3).then_some(())
     })
     .await;
