@@ -1,5 +1,7 @@
 //! The built program, driven as a user would: deploy, curl, roll back, restart, curl.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::process::Command;
 
 use serde_json::json;

@@ -1,5 +1,7 @@
 //! kill -9 of `sless dev` under load: nothing that was acknowledged is lost, nothing half-done is seen.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! The use-cases over the embedded adapters, with a builder and an invoker that the test steers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
