@@ -7,9 +7,19 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sless_core::Tenant;
 
+/// A process that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running `sless dev` on free ports. Killed when dropped.
 pub struct Dev {
-    child: Child,
+    child: Running,
     data: PathBuf,
     /// Where the API and the gateway are.
     pub endpoint: String,
@@ -65,7 +75,7 @@ impl Dev {
     pub fn start(data: &Path) -> Self {
         let (out, err) = (data.join("../welcome.txt"), data.join("../dev.log"));
         std::fs::create_dir_all(data).unwrap();
-        let mut child = Command::new(program())
+        let child = Command::new(program())
             .args(["dev", "--port", "0", "--data"])
             .arg(data)
             .env_clear()
@@ -74,17 +84,18 @@ impl Dev {
             .stderr(std::fs::File::options().append(true).create(true).open(&err).unwrap())
             .spawn()
             .unwrap();
+        let mut child = Running(child);
         let deadline = Instant::now() + Duration::from_secs(60);
         let file = data.join("dev.json");
         let told = loop {
             let told: Option<Value> = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
             // After a kill -9 the file of the last one is still there.
-            if let Some(told) = told.filter(|told| told["pid"] == child.id())
+            if let Some(told) = told.filter(|told| told["pid"] == child.0.id())
                 && std::fs::read_to_string(&out).unwrap().contains("sless dev is ready")
             {
                 break told;
             }
-            if let Some(status) = child.try_wait().unwrap() {
+            if let Some(status) = child.0.try_wait().unwrap() {
                 panic!("sless dev ended with {status}: {}", std::fs::read_to_string(&err).unwrap_or_default());
             }
             assert!(Instant::now() < deadline, "sless dev was not ready in time");
@@ -105,7 +116,7 @@ impl Dev {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Runs `sless` against it, as a user in another folder would.
@@ -152,22 +163,15 @@ impl Dev {
 
     /// Ends it as Ctrl-C does.
     pub fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = rustix::process::Pid::from_child(&self.child.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let status = self.child.wait().unwrap();
+        let status = self.child.0.wait().unwrap();
         assert!(status.success(), "it ended with {status}");
     }
 
     /// Ends it in the middle of whatever it does.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
     }
 }
