@@ -90,6 +90,9 @@ fn what_goes_wrong_is_said_with_a_code_for_scripts() {
         path.to_str().unwrap().to_owned()
     };
     let hello = std::fs::read(guests::path("hello")).unwrap();
+    // The same claims under a signature of another secret.
+    let (claims, _) = dev.token.rsplit_once('.').unwrap();
+    let forged = format!("{claims}.{}", "A".repeat(43));
     // (arguments, exit code, what the sentence has to say)
     let core = file("core.wasm", b"\0asm\x01\0\0\0");
     let cut = file("cut.wasm", &hello[..hello.len() / 2]);
@@ -104,9 +107,12 @@ fn what_goes_wrong_is_said_with_a_code_for_scripts() {
         (&["functions", "get", "nobody"], 3, "nobody"),
         (&["rollback", "nobody", "1"], 3, "nobody"),
         (&["invoke", "nobody"], 3, "nobody"),
-        (&["--token", "a.b.c", "functions", "list"], 4, "token"),
+        (&["--token", "a.b.c", "functions", "list"], 2, "token"),
+        (&["--token", &forged, "functions", "list"], 4, "token"),
         (&["--namespace", "sless-0000000000000000", "functions", "list"], 4, ""),
-        (&["--endpoint", "http://127.0.0.1:1", "functions", "list"], 8, "127.0.0.1:1"),
+        // Another endpoint does not get the token of `sless dev`.
+        (&["--endpoint", "http://127.0.0.1:1", "functions", "list"], 2, "token"),
+        (&["--endpoint", "http://127.0.0.1:1", "--token", &dev.token, "functions", "list"], 8, "127.0.0.1:1"),
         (&["functions", "frobnicate"], 2, "frobnicate"),
     ];
     for (args, code, says) in cases {
@@ -150,8 +156,13 @@ fn a_function_is_configured_watched_and_called_by_its_owner() {
     dev.ok(["invoke", "kit", "--path", "/log"]);
     let logs = dev.ok(["logs", "kit"]);
     assert!(!logs.trim().is_empty());
-    let metrics = curl(&["--fail", &format!("{}/metrics", dev.internal)]).out;
-    assert!(metrics.contains("sless_invocations_total"), "{metrics}");
+    // Metrics are made of rows, which are written a moment after their calls.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let counted = || curl(&["--fail", &format!("{}/metrics", dev.internal)]).out.contains("sless_invocations_total{");
+    while !counted() {
+        assert!(std::time::Instant::now() < deadline, "no call was counted");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     assert!(curl(&["--fail", &format!("{}/readyz", dev.internal)]).code == 0);
     assert!(dev.ok(["build-log", "kit"]).contains("compil"), "{}", dev.ok(["build-log", "kit"]));
     dev.stop();
