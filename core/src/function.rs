@@ -187,11 +187,6 @@ impl FunctionSpec {
             egress: Egress::default(),
         }
     }
-
-    /// Whether the two differ in what has to be built, not only in settings.
-    pub fn same_code(&self, other: &Self) -> bool {
-        self.runtime == other.runtime && self.entrypoint == other.entrypoint && self.sha256 == other.sha256
-    }
 }
 
 /// Where a function is on its way.

@@ -91,8 +91,13 @@ impl Functions {
                 other => other.into(),
             })?;
         let accepted = self.accept(namespace, name, expected, kind, &key, &meta).await;
-        // Refused, or the same code as before: the new blob is needed by nobody.
-        if !matches!(&accepted, Ok(uploaded) if uploaded.function.spec.s3_key.as_deref() == Some(key.as_str())) {
+        // Refused, or the same code as before: the new blob is needed by nobody. A failure of the platform may have come
+        // after the change, whose spec and version then refer to it: that is left to the janitor, who looks.
+        let needless = match &accepted {
+            Ok(uploaded) => uploaded.function.spec.s3_key.as_deref() != Some(key.as_str()),
+            Err(problem) => !matches!(problem.code, Code::Unavailable | Code::Internal),
+        };
+        if needless {
             self.0.blobs.delete(&key).await?;
         }
         accepted
