@@ -13,7 +13,6 @@ pub mod cache;
 pub mod check;
 mod child;
 pub mod compile;
-#[cfg(feature = "js")]
 pub mod js;
 pub mod sandbox;
 
