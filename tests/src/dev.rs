@@ -39,6 +39,13 @@ pub struct Dev {
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).expect("tests lie in deps/ of the profile's folder");
+    // Where `build.build-dir` is set, tests lie there, and programs in the target folder.
+    #[expect(clippy::disallowed_methods, reason = "cargo's own variable")]
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let profile = match (&target, profile.file_name()) {
+        (Some(target), Some(name)) => target.join(name),
+        _ => profile.to_owned(),
+    };
     let program = profile.join("sless");
     assert!(program.exists(), "{} is not there; run `cargo build --package sless-cli`", program.display());
     program
