@@ -7,6 +7,7 @@
 //! - [`check`]: is this a component that a host here can serve, and one that can be compiled within bounds?
 //! - [`compile`]: component → artifact, function by function over a cache of what was compiled earlier.
 //! - [`js`]: JavaScript → component, over an engine that all functions share.
+//! - [`source`]: a user's files out of an upload, bounded, and the build context that is made of them.
 //! - [`cache`]: that cache: read-only packs, and one new pack a build.
 
 pub mod cache;
@@ -15,6 +16,7 @@ mod child;
 pub mod compile;
 pub mod js;
 pub mod sandbox;
+pub mod source;
 
 pub use check::{Checked, Rejection, check};
 pub use child::run_child;
