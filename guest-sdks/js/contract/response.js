@@ -1,0 +1,1 @@
+../../../runtimes/nodejs20/lib/response.js

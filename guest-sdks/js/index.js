@@ -1,0 +1,2 @@
+'use strict';
+// The handler contract is types only: see index.d.ts.

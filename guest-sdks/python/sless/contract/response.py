@@ -1,0 +1,1 @@
+../../../../runtimes/python3.11/sless_runtime/response.py
