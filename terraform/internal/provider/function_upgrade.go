@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
 // UpgradeState takes the state of a provider from before this schema. What it knows for sure is the function's name and
@@ -23,6 +24,7 @@ func (r *functionResource) UpgradeState(context.Context) map[int64]resource.Stat
 				why+" Remove it from the state with `terraform state rm` and import the function by its name.")
 			return
 		}
+		response.State.Raw = tftypes.NewValue(response.State.Schema.Type().TerraformType(ctx), nil)
 		for _, attribute := range []string{"name", "runtime", "component", "source_zip", "source_dir"} {
 			if text, ok := old[attribute].(string); ok && text != "" {
 				response.Diagnostics.Append(response.State.SetAttribute(ctx, path.Root(attribute), text)...)

@@ -32,7 +32,7 @@ func (namespaceOf) Run(ctx context.Context, request function.RunRequest, respons
 		return
 	}
 	if subject == "" {
-		response.Error = function.NewArgumentFuncError(0, "A subject is not empty: it is the `sub` claim of a token.")
+		response.Error = function.NewArgumentFuncError(0, "A subject is not empty: it is the `sub` claim of a token")
 		return
 	}
 	response.Error = response.Result.Set(ctx, identity.Namespace(subject))

@@ -117,7 +117,7 @@ func (v text) ValidateString(_ context.Context, request validator.StringRequest,
 		return
 	}
 	if why := v.wrong(request.ConfigValue.ValueString()); why != "" {
-		response.Diagnostics.AddAttributeError(request.Path, "The value is not allowed", why)
+		response.Diagnostics.AddAttributeError(request.Path, "The value is not allowed", fmt.Sprintf("Attribute %s: %s", request.Path, why))
 	}
 }
 
