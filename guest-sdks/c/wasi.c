@@ -239,8 +239,16 @@ static bool address(HTTP(borrow_outgoing_request_t) request, const sless_outgoin
 
 const char *sless_fetch(const sless_outgoing *outgoing, size_t max_bytes, sless_response *response) {
   *response = (sless_response){0};
-  HTTP(own_outgoing_request_t) request =
-      HTTP(constructor_outgoing_request)(give_headers(outgoing->headers, outgoing->headers_len));
+  HTTP(own_fields_t) fields = give_headers(outgoing->headers, outgoing->headers_len);
+  if (outgoing->body_len > 0) {
+    char length[24];
+    int digits = snprintf(length, sizeof length, "%zu", outgoing->body_len);
+    bindings_string_t name = text("content-length");
+    HTTP(list_field_value_t) values = {&(HTTP(field_value_t)){(uint8_t *)length, (size_t)digits}, 1};
+    HTTP(header_error_t) refused;
+    HTTP(method_fields_set)(HTTP(borrow_fields)(fields), &name, &values, &refused);
+  }
+  HTTP(own_outgoing_request_t) request = HTTP(constructor_outgoing_request)(fields);
   if (!address(HTTP(borrow_outgoing_request)(request), outgoing)) {
     HTTP(outgoing_request_drop_own)(request);
     return "the method or the URL is not valid; a URL begins with http:// or https://";

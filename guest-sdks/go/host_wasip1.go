@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/naeel/sless/guest-sdks/go/internal/wit/imports/wasi_http_outgoing_handler"
 	http "github.com/naeel/sless/guest-sdks/go/internal/wit/imports/wasi_http_types"
@@ -29,8 +31,6 @@ var errBroken = errors.New("the body broke off")
 
 //go:wasmexport wasi:http/incoming-handler@0.2.12#handle
 func handle(incoming, out int32) {
-	// What the host gave of this call is pinned until here.
-	defer witRuntime.Unpin()
 	response := receive(http.IncomingRequestFromOwnHandle(incoming))
 	made := http.MakeOutgoingResponse(fields(response.Header))
 	status := response.Status
@@ -44,8 +44,8 @@ func handle(incoming, out int32) {
 
 func receive(incoming *http.IncomingRequest) *Response {
 	defer incoming.Drop()
-	path, query := split(incoming.PathWithQuery().SomeOr("/"))
-	request := &Request{Method: method(incoming.Method()), Path: path, RawQuery: query, Header: header(incoming.Headers())}
+	path, query := split(strings.Clone(incoming.PathWithQuery().SomeOr("/")))
+	request := &Request{Method: method(incoming.Method()), Path: path, RawQuery: query, Header: takeHeader(incoming.Headers())}
 	body, err := read(incoming.Consume().Ok(), -1)
 	if err != nil {
 		return problem(&Problem{Status: 400, Code: "bad_request", Detail: "the request's " + err.Error()}, request)
@@ -67,15 +67,17 @@ func method(given http.Method) string {
 	if tag := int(given.Tag()); tag < len(methods) {
 		return methods[tag]
 	}
-	return given.Other()
+	return strings.Clone(given.Other())
 }
 
-func header(given *http.Fields) Header {
+func takeHeader(given *http.Fields) Header {
 	defer given.Drop()
 	header := Header{}
 	for _, field := range given.Entries() {
-		header.Add(field.F0, string(field.F1))
+		header.Add(strings.Clone(field.F0), string(field.F1))
 	}
+	// What the host handed over so far is copied.
+	witRuntime.Unpin()
 	return header
 }
 
@@ -107,6 +109,7 @@ func read(body *http.IncomingBody, limit int) ([]byte, error) {
 			return nil, errBroken
 		}
 		all = append(all, piece.Ok()...)
+		witRuntime.Unpin()
 		if limit >= 0 && len(all) > limit {
 			return nil, errTooLarge
 		}
@@ -137,7 +140,14 @@ func fetch(outgoing Outgoing) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := http.MakeOutgoingRequest(fields(outgoing.Header))
+	header := Header{}
+	for name, values := range outgoing.Header {
+		header[strings.ToLower(name)] = values
+	}
+	if len(outgoing.Body) > 0 {
+		header.Set("content-length", strconv.Itoa(len(outgoing.Body)))
+	}
+	request := http.MakeOutgoingRequest(fields(header))
 	scheme := http.MakeSchemeHttps()
 	switch address.Scheme {
 	case "https":
@@ -175,7 +185,7 @@ func fetch(outgoing Outgoing) (*Response, error) {
 	}
 	incoming := result.Ok()
 	defer incoming.Drop()
-	response := &Response{Status: int(incoming.Status()), Header: header(incoming.Headers())}
+	response := &Response{Status: int(incoming.Status()), Header: takeHeader(incoming.Headers())}
 	response.Body, err = read(incoming.Consume().Ok(), outgoing.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("fetch from %s: %w", address.Host, err)

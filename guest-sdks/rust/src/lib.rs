@@ -28,7 +28,7 @@ mod serve;
 pub mod testing;
 
 pub use anyhow::{Context, Error, bail, ensure};
-pub use fetch::fetch;
+pub use fetch::{fetch, fetch_within};
 pub use http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 pub use log;
 pub use payload::Payload;
@@ -48,7 +48,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub mod prelude {
     pub use crate::{
         Body, Context as _, Method, Payload as _, Problem, Request, RequestExt as _, Response, ResponseExt as _,
-        Result, StatusCode, fetch, log,
+        Result, StatusCode, fetch, fetch_within, log,
     };
 }
 

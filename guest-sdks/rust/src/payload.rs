@@ -1,14 +1,23 @@
-//! Reading bodies whole. How large they may be is for the host to say (`limits.requestBytes`).
+//! Reading bodies whole, within a bound.
 
+use anyhow::anyhow;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use wstd::http::Body;
+use wstd::http::body::util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::{Context as _, Problem, Result, StatusCode};
 
+/// The most that is read of a response unless it is said: what the platform takes of a request unless it is set.
+const MAX_RESPONSE_BYTES: usize = 6 << 20;
+
 /// The body of a request or of a response to [`crate::fetch`]. Read once, it stays, so it can be read again.
+///
+/// A request is as large as the platform lets it be (`limits.requestBytes`); of a response at most 6 MiB are read.
 #[allow(async_fn_in_trait, reason = "components have one thread")]
 pub trait Payload {
+    /// All of it, if it has at most so many bytes.
+    async fn bytes_within(&mut self, limit: usize) -> Result<Bytes>;
     /// All of it.
     async fn bytes(&mut self) -> Result<Bytes>;
     /// All of it as UTF-8.
@@ -17,10 +26,17 @@ pub trait Payload {
     async fn json<T: DeserializeOwned>(&mut self) -> Result<T>;
 }
 
-/// What is wrong with a request's body is its sender's fault: a problem with status 400.
+/// What is wrong with a request's body is its sender's fault: a problem with status 400, or 413 if it is too large.
 impl Payload for http::Request<Body> {
+    async fn bytes_within(&mut self, limit: usize) -> Result<Bytes> {
+        let read = collect(self.body_mut(), limit).await.context("read the request's body")?;
+        read.ok_or_else(|| {
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes")).into()
+        })
+    }
+
     async fn bytes(&mut self) -> Result<Bytes> {
-        self.body_mut().bytes_contents().await.context("read the request's body")
+        self.bytes_within(usize::MAX).await
     }
 
     async fn text(&mut self) -> Result<String> {
@@ -39,8 +55,13 @@ impl Payload for http::Request<Body> {
 }
 
 impl Payload for http::Response<Body> {
+    async fn bytes_within(&mut self, limit: usize) -> Result<Bytes> {
+        let read = collect(self.body_mut(), limit).await.context("read the response's body")?;
+        read.ok_or_else(|| anyhow!("the response has more than {limit} bytes"))
+    }
+
     async fn bytes(&mut self) -> Result<Bytes> {
-        self.body_mut().bytes_contents().await.context("read the response's body")
+        self.bytes_within(MAX_RESPONSE_BYTES).await
     }
 
     async fn text(&mut self) -> Result<String> {
@@ -51,5 +72,22 @@ impl Payload for http::Response<Body> {
     async fn json<T: DeserializeOwned>(&mut self) -> Result<T> {
         let bytes = self.bytes().await?;
         serde_json::from_slice(&bytes).context("the response's body is not the JSON expected")
+    }
+}
+
+/// Reads a body and leaves it whole where it was; nothing if it has more than `limit` bytes.
+async fn collect(body: &mut Body, limit: usize) -> Result<Option<Bytes>> {
+    let stream = std::mem::replace(body, Body::empty());
+    if stream.content_length().is_some_and(|length| length > limit as u64) {
+        return Ok(None);
+    }
+    match Limited::new(stream.into_boxed_body(), limit).collect().await {
+        Ok(collected) => {
+            let bytes = collected.to_bytes();
+            *body = Body::from(bytes.clone());
+            Ok(Some(bytes))
+        }
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
+        Err(error) => Err(anyhow!(error)),
     }
 }

@@ -24,6 +24,7 @@ async fn handler(mut request: Request) -> Result<Response> {
             let made = Response::from_json(&json!({ "ordered": order.count }))?.with_status(StatusCode::CREATED);
             made.with_header("set-cookie", "a=1")?.with_header("set-cookie", "b=2")
         }
+        (_, "/size") => Ok(Response::from_text(request.bytes_within(5).await?.len().to_string())),
         (_, "/gone") => Ok(Response::empty(StatusCode::NO_CONTENT)),
         (_, "/hop") => Response::from_text("x").with_header("connection", "close")?.with_header("x-kept", "yes"),
         (_, "/number") => {
@@ -60,6 +61,19 @@ fn what_the_caller_did_wrong_is_a_problem_with_its_status() {
         assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)));
         assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
     }
+}
+
+#[test]
+fn a_body_is_read_within_its_bound() {
+    let sized = |bytes: &str| sless::http::Request::post("/size").body(bytes.to_owned()).unwrap();
+    assert_eq!(call(handler, sized("12345")).text(), "5");
+    let answer = call(handler, sized("123456"));
+    assert_eq!(answer.status, 413);
+    assert!(answer.text().contains("more than 5 bytes"), "{}", answer.text());
+    // A stream says no length before.
+    let pieces = futures_lite::stream::iter(["123", "456"]);
+    let stream = sless::http::Request::post("/size").body(sless::Body::from_stream(pieces)).unwrap();
+    assert_eq!(call(handler, stream).status, 413);
 }
 
 #[test]

@@ -78,63 +78,70 @@ func allocateRaw(size, align uintptr) unsafe.Pointer {
 	}
 }
 
-// NB: `cabi_realloc` may be called before the Go runtime has been initialized,
-// in which case we need to use `runtime.sbrk` to do allocations.  The following
-// is an abbreviation of [Till's
-// efforts](https://github.com/bytecodealliance/go-modules/pull/367).
+// Changed from the original from here on: `cabi_realloc` takes its memory from `runtime.sbrk`, outside of Go's heap, at all
+// times and not only before the Go runtime is initialised. An allocation in Go's heap may end a garbage collection, which
+// asks for the wall clock, and calls of imports from `cabi_realloc` are forbidden by the component model: it would trap.
 
 //go:linkname sbrk runtime.sbrk
 func sbrk(n uintptr) unsafe.Pointer
 
-//nolint:unused
-var useGCAllocations = false
+// chunkBytes is what a piece of a body and a usual set of headers fit in.
+const chunkBytes = 128 << 10
+
+type chunk struct {
+	start, size, used uintptr
+}
+
+// Until Go's packages are initialised it is the adapter from preview 1 that asks, for its own state: that stays.
+var initialised = false
 
 func init() {
-	useGCAllocations = true
+	initialised = true
 }
 
-//nolint:unused
-func offset(ptr, align uintptr) uintptr {
-	newptr := (ptr + align - 1) &^ (align - 1)
-	return newptr - ptr
-}
+// A fixed number, since a slice would be of Go's heap. Each one that is added is at least twice the last one.
+var chunks [24]chunk
+var count int
 
-var pinner = runtime.Pinner{}
-
+// Unpin takes back all that `cabi_realloc` gave: whoever lifted it has copied what is still needed.
 func Unpin() {
-	pinner.Unpin()
+	for i := range count {
+		chunks[i].used = 0
+	}
 }
 
-//nolint:unused
-//go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
-func adapterMonotonicClockSetPaused(paused bool)
-
-//nolint:unused
 //go:wasmexport cabi_realloc
 func cabiRealloc(oldPointer unsafe.Pointer, oldSize, align, newSize uintptr) unsafe.Pointer {
 	if oldPointer != nil || oldSize != 0 {
 		panic("todo")
 	}
-
-	if useGCAllocations {
-		// Here we call `adapter_monotonic_clock_set_paused` before and
-		// after allocating since the Go garbage collector calls
-		// `clock_time_get` to measure time spent in various stages of
-		// GC, but calls to imports from `cabi_realloc` are forbidden by
-		// the component model, so we must tell the
-		// `wasi_snapshot_preview1` adapter to use a cached value
-		// instead of calling `monotonic_clock::now`.
-		//
-		// See https://github.com/bytecodealliance/wasmtime/pull/13563
-		// for more details.
-		adapterMonotonicClockSetPaused(true)
-		pointer := Allocate(&pinner, newSize, align)
-		adapterMonotonicClockSetPaused(false)
-		return pointer
-	} else {
-		alignedSize := newSize + offset(newSize, align)
-		unaligned := sbrk(alignedSize)
-		off := offset(uintptr(unaligned), align)
-		return unsafe.Add(unaligned, off)
+	if !initialised {
+		start := (uintptr(sbrk(newSize+align)) + align - 1) &^ (align - 1)
+		return unsafe.Pointer(start)
 	}
+	for i := range count {
+		if pointer := chunks[i].take(align, newSize); pointer != nil {
+			return pointer
+		}
+	}
+	size := uintptr(chunkBytes)
+	if count > 0 {
+		size = 2 * chunks[count-1].size
+	}
+	for size < newSize+align {
+		size *= 2
+	}
+	// With the memory that a component can have it never comes to so many.
+	chunks[count] = chunk{start: uintptr(sbrk(size)), size: size}
+	count++
+	return chunks[count-1].take(align, newSize)
+}
+
+func (c *chunk) take(align, size uintptr) unsafe.Pointer {
+	start := (c.start + c.used + align - 1) &^ (align - 1)
+	if start+size > c.start+c.size {
+		return nil
+	}
+	c.used = start + size - c.start
+	return unsafe.Pointer(start)
 }
