@@ -1,5 +1,8 @@
 //! The command line as it is written. What the words mean is in `commands`, `deploy` and `bench`.
 
+mod bench;
+mod new;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +14,9 @@ use sless_core::{Namespace, Runtime};
 
 use crate::failure::EXIT_CODES;
 use crate::output::Format;
+
+pub(crate) use bench::BenchArgs;
+pub(crate) use new::{Language, NewArgs};
 
 const SETTINGS: &str = "\
 Settings: a flag beats its environment variable, which beats the file (--config), which beats the default.
@@ -62,6 +68,8 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write the folder of a new function, ready to test and deploy
+    New(NewArgs),
     /// Run the whole platform in one process, for development
     Dev(DevArgs),
     /// Create or update a function from a component, and wait until it serves
@@ -109,6 +117,9 @@ pub(crate) struct DevArgs {
     /// Port of health and metrics; 0 takes a free one [default: 9091, or a free one with --port 0]
     #[arg(long, env = "SLESS_INTERNAL_PORT", hide_env_values = true)]
     pub(crate) internal_port: Option<u16>,
+    /// Deploy the functions of these folders, and again whenever a file in them changes [default DIR: .]
+    #[arg(long, value_name = "DIR", num_args = 0.., default_missing_value = ".", value_hint = ValueHint::DirPath)]
+    pub(crate) watch: Option<Vec<PathBuf>>,
 }
 
 #[derive(Debug, Args)]
@@ -167,6 +178,9 @@ pub(crate) struct DeployArgs {
     /// Where it may connect to; once given, nowhere else (host, host:port, network/prefix, *)
     #[arg(long, value_name = "RULE")]
     pub(crate) allow: Vec<String>,
+    /// Don't run the build command of sless.toml: deploy what it left
+    #[arg(long)]
+    pub(crate) no_build: bool,
     /// Make no http trigger: the function does not answer at /fn
     #[arg(long)]
     pub(crate) no_http: bool,
@@ -309,31 +323,6 @@ pub(crate) struct TokenArgs {
     pub(crate) jwt_secret: Option<String>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// What to load, such as a function's URL
-    #[arg(value_hint = ValueHint::Url)]
-    pub(crate) url: String,
-    /// Connections, each with one request at a time
-    #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) connections: u32,
-    /// Stop after so many requests
-    #[arg(long, short = 'n', value_parser = clap::value_parser!(u64).range(1..=100_000_000), conflicts_with = "duration")]
-    pub(crate) requests: Option<u64>,
-    /// Stop after this time, at most 10m
-    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = bench_duration)]
-    pub(crate) duration: Duration,
-    /// The method [default: POST with a body, else GET]
-    #[arg(long, short = 'X')]
-    pub(crate) method: Option<String>,
-    /// A header
-    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = header)]
-    pub(crate) header: Vec<(String, String)>,
-    /// The body: text, @FILE, or - for standard input
-    #[arg(long, value_name = "BODY")]
-    pub(crate) body: Option<String>,
-}
-
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -372,12 +361,6 @@ fn lifetime(text: &str) -> Result<Duration, String> {
         return Err("a lifetime is from one second to ten years".to_owned());
     }
     Ok(lifetime)
-}
-
-fn bench_duration(text: &str) -> Result<Duration, String> {
-    let longest = Duration::from_secs(600);
-    let duration = duration(text)?;
-    if duration <= longest { Ok(duration) } else { Err("at most 10m".to_owned()) }
 }
 
 /// A namespace of the environment or the file, which clap does not check.

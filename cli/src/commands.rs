@@ -5,6 +5,7 @@ pub(crate) mod functions;
 pub(crate) mod invocations;
 pub(crate) mod invoke;
 pub(crate) mod logs;
+pub(crate) mod new;
 pub(crate) mod secrets;
 pub(crate) mod token;
 pub(crate) mod triggers;

@@ -2,6 +2,7 @@
 //!
 //! What to deploy is settled first, from flags, `sless.toml` and files, before anything is sent.
 
+pub(crate) mod build;
 mod plan;
 mod progress;
 pub(crate) mod wait;
@@ -28,10 +29,49 @@ pub(crate) struct Deployed {
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
+    /// Whether it serves by now.
+    #[serde(skip)]
+    waited: bool,
+}
+
+impl Deployed {
+    /// How far it is, in a line.
+    pub(crate) fn state(&self) -> String {
+        let Self { function, version, .. } = self;
+        let name = &function.metadata.name;
+        match (self.waited, self.changed) {
+            (false, true) => {
+                format!("{name} version {version} is being built; `sless functions get {name}` shows how far it is")
+            }
+            (_, false) => format!("{name} has this code and these settings already, as version {version}"),
+            (true, true) => format!("{name} version {version} is ready"),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let state = self.state();
+        match &self.url {
+            Some(url) => format!("{state}\n\n  {url}\n\n  curl {url}\n"),
+            None => {
+                let name = &self.function.metadata.name;
+                format!("{state}\n\nIt has no http trigger; `sless invoke {name}` calls it.\n")
+            }
+        }
+    }
 }
 
 pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> Result<(), Failure> {
-    let plan = Plan::make(&args)?;
+    let deployed = deploy(args, client).await?;
+    out.result(&deployed, Deployed::shown)
+}
+
+/// Deploys, and waits as it was asked to.
+pub(crate) async fn deploy(args: DeployArgs, client: &Client) -> Result<Deployed, Failure> {
+    let (args, plan) = {
+        // A build command may take its time.
+        let made = tokio::task::spawn_blocking(move || Plan::make(&args).map(|plan| (args, plan))).await;
+        made.map_err(|e| Failure::new(Exit::Failure, format!("settle what to deploy: {e}")))??
+    };
     for note in &plan.notes {
         say(note);
     }
@@ -62,14 +102,14 @@ pub(crate) async fn run(args: DeployArgs, client: &Client, out: &mut Output) -> 
     } else {
         wait::until_ready(client, plan.name.as_str(), accepted.function.metadata.generation, args.wait_timeout).await?
     };
-    let deployed = Deployed {
+    Ok(Deployed {
         version: accepted.version.number,
         changed: accepted.changed || settled == Settled::Changed,
         notes: accepted.notes,
         url: function.status.url.clone().or(url),
         function,
-    };
-    out.result(&deployed, |deployed| shown(deployed, args.no_wait))
+        waited: !args.no_wait,
+    })
 }
 
 /// What had to be done about a function's settings.
@@ -147,24 +187,6 @@ async fn ensure_trigger(plan: &Plan, trigger: &PlannedTrigger, client: &Client) 
         made => made?,
     };
     Ok(made.status.url)
-}
-
-fn shown(deployed: &Deployed, no_wait: bool) -> String {
-    let Deployed { function, version, changed, url, .. } = deployed;
-    let name = &function.metadata.name;
-    let state = match (no_wait, changed) {
-        (true, true) => {
-            format!("{name} version {version} is being built; `sless functions get {name}` shows how far it is")
-        }
-        (true, false) | (false, false) => {
-            format!("{name} has this code and these settings already, as version {version}")
-        }
-        (false, true) => format!("{name} version {version} is ready"),
-    };
-    match url {
-        Some(url) => format!("{state}\n\n  {url}\n\n  curl {url}\n"),
-        None => format!("{state}\n\nIt has no http trigger; `sless invoke {name}` calls it.\n"),
-    }
 }
 
 #[cfg(test)]

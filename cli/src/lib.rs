@@ -9,6 +9,7 @@ mod commands;
 mod connection;
 mod deploy;
 mod failure;
+mod folder;
 pub mod manifest;
 mod output;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command, settings: Settings) -> Result<ExitCode, Failure> {
     let mut out = Output::new(settings.output);
     match command {
+        Command::New(args) => commands::new::run(args, &mut out)?,
         Command::Dev(args) => commands::dev::run(args, &settings).await?,
         Command::Deploy(args) => deploy::run(*args, &settings.client()?, &mut out).await?,
         Command::Functions(command) => commands::functions::run(command, &settings.client()?, &mut out).await?,

@@ -25,6 +25,8 @@ pub struct Manifest {
     pub runtime: Option<Runtime>,
     /// `file.export` of the handler, for functions made from source.
     pub entrypoint: Option<String>,
+    /// The command that builds what is deployed. `sless deploy` of the folder runs it there, in a shell.
+    pub build: Option<String>,
     /// The built component, relative to this file.
     #[schema(value_type = Option<String>)]
     pub component: Option<PathBuf>,
@@ -117,6 +119,7 @@ mod tests {
     const WHOLE: &str = r#"
 name = "hello"
 runtime = "wasm"
+build = "cargo build --release --target wasm32-wasip2"
 component = "target/wasm32-wasip2/release/hello.wasm"
 memoryMb = 64
 timeoutSeconds = 5

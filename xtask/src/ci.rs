@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::{deny, fuzz, generate, guests, sh, tidy, workspace};
+use crate::{deny, fuzz, generate, guests, sdks, sh, tidy, workspace};
 
 /// Whole-system tests live in this package. A test target is of the tier whose word its name begins with, else embedded.
 const SYSTEM_TESTS: &str = "sless-tests";
 /// What the names of test targets that need more than the machine itself begin with.
-const TIERS: &[(&str, &str)] = &[("services", "with_services"), ("cluster", "on_cluster")];
+const TIERS: &[(&str, &str)] = &[("sdks", "sdks"), ("services", "with_services"), ("cluster", "on_cluster")];
 /// Fuzzing in CI looks for what breaks at once; longer runs are for people.
 const FUZZ_SECONDS: u32 = 20;
 
@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
     ("guests", "the guests build", |root| passed(guests::run(root).map(drop))),
     ("quick", "unit, property and contract tests of every package, and those of the examples", quick),
     ("runtimes", "the servers of container functions, in Python and JavaScript", runtimes),
+    ("sdks", "the libraries for functions, and every template of `sless new`", sdks_and_templates),
     ("embedded", "whole-system tests without services", |root| tier(root, "embedded")),
     ("services", "whole-system tests with Postgres, RabbitMQ and the like", |root| tier(root, "services")),
     ("cluster", "whole-system tests on Kubernetes", |root| tier(root, "cluster")),
@@ -150,6 +151,13 @@ fn runtimes(root: &Path) -> Result<Done> {
         return Ok(Done::Skipped("there is no Node.js 20".to_owned()));
     }
     passed(sh::run(&mut sh::command(root, "runtimes/test.sh")))
+}
+
+fn sdks_and_templates(root: &Path) -> Result<Done> {
+    let libraries = sdks::run(root)?;
+    sdks::componentize(root)?;
+    tier(root, "sdks")?;
+    Ok(libraries)
 }
 
 /// Runs one tier of the whole-system tests.

@@ -8,6 +8,7 @@ mod deny;
 mod fuzz;
 mod generate;
 mod guests;
+mod sdks;
 mod sh;
 mod tidy;
 mod workspace;

@@ -1,8 +1,11 @@
 //! `sless dev`: settings for the server, and what it says when it is ready.
 
+mod watch;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use sless_client::{Client, Config};
 use sless_server::dev::{self, DevConfig, Ready};
 use sless_server::telemetry;
 
@@ -12,6 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Format;
 
 pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failure> {
+    let folders = watch::folders(args.watch.unwrap_or_default())?;
     let failed = |error: dev::Error| {
         let exit = match error {
             dev::Error::PortTaken { .. } | dev::Error::Locked { .. } => Exit::Conflict,
@@ -34,6 +38,7 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
         builder: vec![builder.into(), crate::BUILDER_COMMAND.into()],
     };
     let format = settings.output;
+    let (tell, told) = tokio::sync::oneshot::channel();
     let ready = move |ready: &Ready| {
         let text = match format {
             Format::Table => welcome(ready),
@@ -41,10 +46,26 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
         };
         let mut stdout = std::io::stdout().lock();
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let _ = tell.send(ready.clone());
     };
     let signals = sless_server::shutdown::signals()
         .map_err(|e| Failure::new(Exit::Failure, format!("listen for signals: {e}")))?;
-    let result = dev::run(config, ready, signals).await;
+    let watching = async {
+        if let Ok(Ready { endpoint, token, .. }) = told.await
+            && !folders.is_empty()
+        {
+            match Client::new(Config { endpoint, token, namespace: None }) {
+                Ok(client) => watch::run(folders, client, format).await,
+                Err(error) => _ = Failure::from(error).report(format),
+            }
+        }
+        // Whatever becomes of the watch, the platform stays until it is ended.
+        std::future::pending::<()>().await;
+    };
+    let result = tokio::select! {
+        result = dev::run(config, ready, signals) => result,
+        () = watching => unreachable!("it is pending"),
+    };
     telemetry.flush().await;
     result.map_err(failed)
 }

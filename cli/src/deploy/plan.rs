@@ -7,6 +7,7 @@ use sless_core::function::FunctionSpec;
 use sless_core::names::{FunctionName, MAX_NAME_BYTES, TriggerName};
 use sless_core::trigger::HttpTrigger;
 
+use super::build;
 use crate::args::DeployArgs;
 use crate::failure::{Exit, Failure};
 use crate::manifest::{self, Manifest};
@@ -46,7 +47,7 @@ struct Found {
 impl Plan {
     /// Settles it from the arguments and the files that they name.
     pub(super) fn make(args: &DeployArgs) -> Result<Self, Failure> {
-        let Found { component, manifest, stem } = find(&args.path)?;
+        let Found { component, manifest, stem } = find(&args.path, !args.no_build)?;
         let mut notes = Vec::new();
         let named = args.name.clone().or_else(|| manifest.as_ref().and_then(|m| m.name.clone()));
         let name = match named {
@@ -119,13 +120,13 @@ impl Plan {
     }
 }
 
-fn find(path: &Path) -> Result<Found, Failure> {
+fn find(path: &Path, build: bool) -> Result<Found, Failure> {
     let metadata = std::fs::metadata(path).map_err(|e| Failure::file(path, &e))?;
     if metadata.is_dir() {
-        return in_folder(path);
+        return in_folder(path, build);
     }
     if path.file_name().is_some_and(|name| name == manifest::FILE_NAME) {
-        return in_folder(parent(path));
+        return in_folder(parent(path), build);
     }
     check_component(path)?;
     let beside = read_manifest(&parent(path).join(manifest::FILE_NAME))?;
@@ -146,8 +147,11 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-fn in_folder(folder: &Path) -> Result<Found, Failure> {
+fn in_folder(folder: &Path, build: bool) -> Result<Found, Failure> {
     let manifest = read_manifest(&folder.join(manifest::FILE_NAME))?;
+    if let Some(command) = manifest.as_ref().and_then(|m| m.build.as_deref()).filter(|_| build) {
+        build::run(folder, command)?;
+    }
     let whole = folder.canonicalize().map_err(|e| Failure::file(folder, &e))?;
     let stem = whole.file_name().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let component = match manifest.as_ref().and_then(|m| m.component.as_ref()) {

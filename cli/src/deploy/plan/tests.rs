@@ -158,3 +158,18 @@ fn what_can_not_be_deployed_says_what_to_do() {
     let text = say(&[("f.wasm", COMPONENT), ("sless.toml", b"\nmemory = 1\n")], "");
     assert!(text.contains("line 2") && text.contains("`memory`"), "{text}");
 }
+
+#[test]
+fn the_build_command_makes_the_component_that_is_deployed() {
+    let manifest = b"build = \"printf '\\\\0asm' > out.wasm\"\ncomponent = \"out.wasm\"\n";
+    let (_outer, folder) = folder(&[("sless.toml", manifest)]);
+    let without = plan(&folder, &["--no-build"]).unwrap_err();
+    assert!(without.text().contains("out.wasm, which is not there"), "{}", without.text());
+    assert_eq!(plan(&folder, &[]).unwrap().component, folder.join("out.wasm"));
+    // It runs at each deploy, and not when the component itself is named.
+    fs::write(folder.join("sless.toml"), "build = \"echo no; exit 3\"\ncomponent = \"out.wasm\"\n").unwrap();
+    assert!(plan(&folder.join("out.wasm"), &[]).is_ok());
+    let failure = plan(&folder, &[]).unwrap_err();
+    assert_eq!(failure.exit, Exit::BuildFailed);
+    assert!(failure.text().contains("echo no; exit 3") && failure.text().contains("--no-build"), "{}", failure.text());
+}
