@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::{deny, fuzz, generate, guests, sdks, sh, tidy, workspace};
+use crate::{deny, fuzz, generate, guests, sdks, sh, terraform, tidy, workspace};
 
 /// Whole-system tests live in this package. A test target is of the tier whose word its name begins with, else embedded.
 const SYSTEM_TESTS: &str = "sless-tests";
@@ -38,6 +38,7 @@ const STEPS: &[Step] = &[
     ("runtimes", "the servers of container functions, in Python and JavaScript", runtimes),
     ("sdks", "the libraries for functions, and every template of `sless new`", sdks_and_templates),
     ("embedded", "whole-system tests without services", |root| tier(root, "embedded")),
+    ("terraform", "the Terraform provider: unit tests, what is generated, acceptance tests", terraform::check),
     ("services", "whole-system tests with Postgres, RabbitMQ and the like", |root| tier(root, "services")),
     ("cluster", "whole-system tests on Kubernetes", |root| tier(root, "cluster")),
     ("gen", "docs/reference is up to date", |root| passed(generate::run(root, true))),

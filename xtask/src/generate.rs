@@ -45,6 +45,16 @@ fn differences(fresh: &Path, docs: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// All files below a folder; none where it is not there.
+pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.with_context(|| format!("list {}", folder.display()))?.path();
+        if path.is_dir() { files.extend(files_below(&path)?) } else { files.push(path) }
+    }
+    Ok(files)
+}
+
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| PathBuf::from(entry.file_name()).display().to_string()).collect()

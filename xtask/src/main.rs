@@ -10,6 +10,7 @@ mod generate;
 mod guests;
 mod sdks;
 mod sh;
+mod terraform;
 mod tidy;
 mod workspace;
 
@@ -36,7 +37,8 @@ enum Task {
         #[arg(long)]
         list: bool,
     },
-    /// Writes what is made from the code into docs/: OpenAPI, the command line's reference, the schema of sless.toml.
+    /// Writes what is made from the code: docs/reference (OpenAPI, the command line's reference, the schema of sless.toml),
+    /// and from that, where Go and Terraform are, the Terraform provider's client and documentation.
     Gen {
         /// Writes nothing; fails when a file would change.
         #[arg(long)]
@@ -52,6 +54,13 @@ enum Task {
         #[arg(long, default_value_t = 30)]
         seconds: u32,
     },
+    /// Builds a release of the Terraform provider, laid out for registries and mirrors.
+    TerraformRelease {
+        /// Such as 1.2.3.
+        version: String,
+        /// An empty or new folder.
+        out: PathBuf,
+    },
     /// Measures against peers; see docs/guides/benchmark.md.
     Bench(bench::Args),
 }
@@ -64,7 +73,15 @@ fn main() -> ExitCode {
             Ok(())
         }
         Task::Ci { steps, .. } => ci::run(&root, &steps),
-        Task::Gen { check } => generate::run(&root, check),
+        Task::Gen { check } => generate::run(&root, check).and_then(|()| match terraform::missing(&root) {
+            Some(why) => {
+                eprintln!("terraform/ is left as it is: {why}");
+                Ok(())
+            }
+            None if check => terraform::generated(&root),
+            None => terraform::write(&root),
+        }),
+        Task::TerraformRelease { version, out } => terraform::release(&root, &version, &out),
         Task::Tidy => tidy::run(&root),
         Task::Guests => guests::run(&root).map(|made: Vec<PathBuf>| {
             made.iter().for_each(|path| println!("{}", path.display()));

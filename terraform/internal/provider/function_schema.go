@@ -69,7 +69,7 @@ func (r *functionResource) Schema(ctx context.Context, _ resource.SchemaRequest,
 			"source_dir": schema.StringAttribute{
 				Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 				MarkdownDescription: "Path of a folder with the source. What `.slessignore` names (it is written as `.gitignore` is) stays behind, " +
-					"and so do version control, installed packages and caches.",
+					"and so do version control, installed packages, caches, `.env` and Terraform's own files.",
 			},
 			"source_hash": schema.StringAttribute{
 				Computed: true,
@@ -77,7 +77,7 @@ func (r *functionResource) Schema(ctx context.Context, _ resource.SchemaRequest,
 					"Of a component it is SHA-256 of its bytes; of source, SHA-256 of what `sha256sum` prints for all files in the order of their paths.",
 			},
 			"entrypoint": schema.StringAttribute{
-				Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+				Optional: true, Validators: []validator.String{anEntry},
 				MarkdownDescription: "`file.export` of the handler, for functions made from source; `handler.handler` if absent.",
 			},
 			"memory_mb":       number("Memory of an instance in MiB, 1 to 2048.", defaultMemoryMB, 1, 2048),

@@ -209,6 +209,7 @@ func TestAccRules(t *testing.T) {
 		{f("  name = \"f\"\n  runtime = \"wasm\"\n  source_dir = \".\""), `source_dir`, "takes a component"},
 		{f(fmt.Sprintf("  name = \"f\"\n  runtime = \"nodejs20\"\n  component = %q", hello)), `component`, "takes source"},
 		{good(`  entrypoint = "a.b"`), `entrypoint = "a.b"`, "names its own entry point"},
+		{f("  name = \"f\"\n  runtime = \"nodejs20\"\n  source_dir = \".\"\n  entrypoint = \"../a.b\""), `entrypoint = "../a.b"`, "is no entry point"},
 		{good(`  memory_mb = 4096`), `memory_mb = 4096`, "between 1 and 2048"},
 		{good(`  timeout_seconds = 0`), `timeout_seconds = 0`, "between 1 and 900"},
 		{good(`  concurrency = 10001`), `concurrency = 10001`, "between 1 and 10000"},

@@ -15,21 +15,24 @@ import (
 // The platform's rules for values, so that a plan says what is wrong before anything is done.
 
 const (
-	maxNameBytes     = 48
-	maxEnvVars       = 256
-	maxEnvBytes      = 64 << 10
-	maxSecretBytes   = 64 << 10
-	maxVariableBytes = 256
-	maxEgressRules   = 64
-	maxBodyBytes     = 100 << 20
-	maxLogBytes      = 1 << 20
+	maxNameBytes       = 48
+	maxEnvVars         = 256
+	maxEnvBytes        = 64 << 10
+	maxSecretBytes     = 64 << 10
+	maxVariableBytes   = 256
+	maxEntrypointBytes = 512
+	maxEgressRules     = 64
+	maxBodyBytes       = 100 << 20
+	maxLogBytes        = 1 << 20
 )
 
 var (
 	namePattern     = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	labelPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
-	digitsPattern   = regexp.MustCompile(`^[0-9]+$`)
+	// Folders of letters, digits and `_-.` that do not begin with a dot or a hyphen; then the export, an identifier.
+	entrypointPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.[A-Za-z_$][A-Za-z0-9_$]*$`)
+	labelPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+	digitsPattern     = regexp.MustCompile(`^[0-9]+$`)
 )
 
 const nameRule = "a name starts with a lower-case letter, goes on with lower-case letters, digits or hyphens, does not end in a hyphen, " +
@@ -49,6 +52,14 @@ func notVariable(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("%q can't be a variable's name: it has letters, digits and underscores, does not start with a digit, and does not start with SLESS_.", name)
+}
+
+// notEntrypoint is what is wrong with an entry point.
+func notEntrypoint(text string) string {
+	if len(text) <= maxEntrypointBytes && entrypointPattern.MatchString(text) {
+		return ""
+	}
+	return fmt.Sprintf("%q is no entry point: it is `file.export` below the source's folder, such as `handler.handler` or `src/app.main`.", text)
 }
 
 // notEgress is what is wrong with an entry of an egress list.
@@ -124,6 +135,7 @@ func (v text) ValidateString(_ context.Context, request validator.StringRequest,
 var (
 	aName     = text{nameRule, notName}
 	aVariable = text{"a variable's name", notVariable}
+	anEntry   = text{"`file.export` of the handler", notEntrypoint}
 	anEgress  = text{"host, host:port, address, network/prefix, [address6]:port or *", notEgress}
 	aValue    = text{"a value without NUL", func(value string) string {
 		if strings.ContainsRune(value, 0) {

@@ -101,6 +101,27 @@ func plain(err error) error {
 	return err
 }
 
+// linked is the file of the same folder that a link leads to: archives have no links.
+func linked(root, link string) (string, error) {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", err
+	}
+	target, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return "", err
+	}
+	inside, err := filepath.Rel(root, target)
+	if err != nil || !filepath.IsLocal(inside) {
+		return "", errors.New("it leads out of the folder")
+	}
+	info, err := os.Stat(target)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", errors.New("it leads to no file")
+	}
+	return target, nil
+}
+
 // folder reads all files below a folder but those that no function needs.
 func folder(root string) (Tree, error) {
 	info, err := os.Stat(root)
@@ -132,9 +153,11 @@ func folder(root string) (Tree, error) {
 		case ignored(name, entry.IsDir()) || entry.IsDir():
 			return nil
 		case entry.Type()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%q is a symbolic link; replace it by the file that it leads to, or name it in .slessignore", name)
+			if path, err = linked(root, path); err != nil {
+				return fmt.Errorf("%q is a link that leads out of the folder, to a folder, or nowhere; put the file itself there, or name the link in %s", name, IgnoreFile)
+			}
 		case !entry.Type().IsRegular():
-			return fmt.Errorf("%q is no regular file; name it in .slessignore", name)
+			return fmt.Errorf("%q is no regular file; name it in %s", name, IgnoreFile)
 		}
 		bytes, err := os.ReadFile(path)
 		if err != nil {

@@ -14,11 +14,14 @@ import (
 // IgnoreFile names files of a folder that are not uploaded, as .gitignore does.
 const IgnoreFile = ".slessignore"
 
-// DefaultIgnores are left out of every folder, unless the ignore file says `!name`: version control, installed packages
-// (the build installs them anew) and caches.
+// DefaultIgnores are left out of every folder, unless the ignore file says `!name`: what `sless deploy` leaves out (version
+// control, packages that the build installs, caches, editors, secrets), and Terraform's own files, whose state may hold
+// secrets too.
 var DefaultIgnores = []string{
-	".git", ".hg", ".svn", "node_modules", "__pycache__", "*.pyc", ".venv", "venv", ".mypy_cache", ".pytest_cache",
-	".ruff_cache", ".terraform", "*.tfstate", "*.tfstate.*", ".sless", ".DS_Store", IgnoreFile,
+	".git/", ".hg/", ".svn/", ".gitignore", ".gitattributes", IgnoreFile, ".sless/", "/sless.toml", "node_modules/",
+	"__pycache__/", "*.pyc", ".venv/", "venv/", ".tox/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".idea/",
+	".vscode/", ".DS_Store", ".env", ".env.*",
+	".terraform/", ".terraform.lock.hcl", "*.tfstate", "*.tfstate.*", "*.tfvars",
 }
 
 // maxIgnoreBytes bounds the ignore file.

@@ -101,13 +101,17 @@ func TestWhatNoFunctionNeedsStaysBehind(t *testing.T) {
 	root := write(t, t.TempDir(), map[string]string{
 		"handler.js": "x", "node_modules/a/index.js": "x", ".git/HEAD": "x", "lib/__pycache__/a.pyc": "x",
 		"docs/page.md": "x", "docs/keep.md": "x", "venv/cfg": "x",
+		".env": "x", "sless.toml": "x", "lib/sless.toml": "x", "terraform.tfstate": "x",
 		".slessignore": "# notes\ndocs/*\r\n!docs/keep.md\n!venv\n",
 	})
+	if err := os.Symlink("../handler.js", filepath.Join(root, "lib/linked.js")); err != nil {
+		t.Fatal(err)
+	}
 	tree, err := folder(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(tree.paths(), " "); got != "docs/keep.md handler.js venv/cfg" {
+	if got := strings.Join(tree.paths(), " "); got != "docs/keep.md handler.js lib/linked.js lib/sless.toml venv/cfg" {
 		t.Fatal(got)
 	}
 }
@@ -137,7 +141,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	empty := write(t, t.TempDir(), map[string]string{".DS_Store": "x"})
 	text := filepath.Join(write(t, t.TempDir(), map[string]string{"a.txt": "x"}), "a.txt")
 	linked := write(t, t.TempDir(), map[string]string{"a.py": "x"})
-	if err := os.Symlink("a.py", filepath.Join(linked, "b.py")); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "b.py")); err != nil {
 		t.Fatal(err)
 	}
 	for why, read := range map[string]func() (*Code, error){
@@ -150,7 +154,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"it is a folder":      func() (*Code, error) { return Archive(empty, "") },
 		"not WebAssembly":     func() (*Code, error) { return Component(text) },
 		"no such file":        func() (*Code, error) { return Component(text + "x") },
-		"symbolic link":       func() (*Code, error) { return Folder(linked, "") },
+		"leads out":           func() (*Code, error) { return Folder(linked, "") },
 	} {
 		if code, err := read(); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, %v", why, code, err)
