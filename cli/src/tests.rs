@@ -192,6 +192,7 @@ fn help_fits_a_screen_and_names_the_exit_codes() {
     Usage: sless [OPTIONS] <COMMAND>
 
     Commands:
+      new          Write the folder of a new function, ready to test and deploy
       dev          Run the whole platform in one process, for development
       deploy       Create or update a function from a component, and wait until it serves
       functions    List, show and delete functions
@@ -265,6 +266,7 @@ fn deploy_help_says_what_a_file_does() {
           --secret <KEY=SECRET>  An environment variable whose value is a secret
           --allow <RULE>         Where it may connect to; once given, nowhere else (host, host:port,
                                  network/prefix, *)
+          --no-build             Don't run the build command of sless.toml: deploy what it left
           --no-http              Make no http trigger: the function does not answer at /fn
           --no-wait              Return after the upload instead of waiting until it serves
           --wait-timeout <TIME>  How long to wait, such as 90s or 5m [default: 5m]
