@@ -11,6 +11,7 @@ mod walk;
 use sless_core::Digest;
 use wasmparser::{Encoding, Parser, Payload};
 
+pub use given::GIVEN;
 pub use limits::Limits;
 
 /// What is known of a component that passed.

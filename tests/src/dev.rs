@@ -37,6 +37,11 @@ pub struct Dev {
 
 /// The built program `sless`.
 pub fn program() -> PathBuf {
+    built("sless")
+}
+
+/// A program of the workspace, as it was built last.
+pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).expect("tests lie in deps/ of the profile's folder");
     // Where `build.build-dir` is set, tests lie there, and programs in the target folder.
@@ -46,12 +51,13 @@ pub fn program() -> PathBuf {
         (Some(target), Some(name)) => target.join(name),
         _ => profile.to_owned(),
     };
-    let program = profile.join("sless");
-    assert!(program.exists(), "{} is not there; run `cargo build --package sless-cli`", program.display());
+    let program = profile.join(name);
+    assert!(program.exists(), "{} is not there; run `cargo build --workspace`", program.display());
     program
 }
 
-fn client() -> reqwest::Client {
+/// For calls; keeps connections, and knows no proxy.
+pub fn client() -> reqwest::Client {
     // A process has one; the first test to ask for it sets it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()

@@ -1,16 +1,18 @@
 //! Ports that a test steers: a builder whose builds wait until they are let go, and an invoker that answers with what
 //! it would have served.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Invoker};
-use sless_core::version::Revision;
-use sless_core::{Body, Call, Digest, Failure, Outcome, Runtime, Target, body};
+use sless_core::ports::records::{InvocationFilter, NewVersion};
+use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Invoker, Records};
+use sless_core::version::{Revision, VersionState};
+use sless_core::*;
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 /// A builder of which the "component" is any text. `reject…` fails its build, `broken…` its check.
 pub struct SteeredBuilds {
@@ -117,5 +119,79 @@ impl Target for EchoTarget {
         let artifact = artifact.as_ref().ok_or_else(|| Failure::new(Outcome::Internal, "no artifact"))?;
         let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Ok(http::Response::new(body::full(format!("v{version} {} {}", env.join(","), artifact.digest))))
+    }
+}
+
+/// Records that fail once each time they are told to.
+pub struct FlakyRecords {
+    /// What keeps them.
+    pub inner: Arc<dyn Records>,
+    /// So many new versions are refused first, as a database that went away would.
+    pub refuse_versions: AtomicUsize,
+}
+
+#[async_trait]
+impl Records for FlakyRecords {
+    async fn begin_version(&self, new: NewVersion) -> ports::Result<Version> {
+        let refuse = |left: usize| left.checked_sub(1);
+        if self.refuse_versions.fetch_update(Ordering::SeqCst, Ordering::SeqCst, refuse).is_ok() {
+            return Err(ports::Error::unavailable("number a version")("the database went away"));
+        }
+        self.inner.begin_version(new).await
+    }
+    async fn set_version_state(
+        &self,
+        uid: Uuid,
+        number: VersionNumber,
+        state: VersionState,
+        build_ms: Option<u64>,
+    ) -> ports::Result<()> {
+        self.inner.set_version_state(uid, number, state, build_ms).await
+    }
+    async fn version(&self, uid: Uuid, number: VersionNumber) -> ports::Result<Version> {
+        self.inner.version(uid, number).await
+    }
+    async fn versions(&self, uid: Uuid, page: PageRequest) -> ports::Result<Page<Version>> {
+        self.inner.versions(uid, page).await
+    }
+    async fn find_artifact(
+        &self,
+        namespace: Namespace,
+        wasm: &Digest,
+        engine: &Digest,
+    ) -> ports::Result<Option<ArtifactRef>> {
+        self.inner.find_artifact(namespace, wasm, engine).await
+    }
+    async fn delete_versions(&self, uid: Uuid, numbers: &[VersionNumber]) -> ports::Result<()> {
+        self.inner.delete_versions(uid, numbers).await
+    }
+    async fn references(&self) -> ports::Result<(BTreeSet<String>, BTreeSet<Digest>)> {
+        self.inner.references().await
+    }
+    async fn function_uids(&self) -> ports::Result<BTreeSet<Uuid>> {
+        self.inner.function_uids().await
+    }
+    async fn delete_function(&self, uid: Uuid) -> ports::Result<()> {
+        self.inner.delete_function(uid).await
+    }
+    async fn insert_invocations(&self, rows: &[Invocation]) -> ports::Result<()> {
+        self.inner.insert_invocations(rows).await
+    }
+    async fn invocations(
+        &self,
+        namespace: Namespace,
+        filter: InvocationFilter,
+        page: PageRequest,
+    ) -> ports::Result<Page<Invocation>> {
+        self.inner.invocations(namespace, filter, page).await
+    }
+    async fn invocation(&self, namespace: Namespace, id: InvocationId) -> ports::Result<Invocation> {
+        self.inner.invocation(namespace, id).await
+    }
+    async fn prune_invocations(&self, before: Timestamp, keep: u64) -> ports::Result<u64> {
+        self.inner.prune_invocations(before, keep).await
+    }
+    async fn ping(&self) -> ports::Result<()> {
+        self.inner.ping().await
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::BodyExt;
 use sless_adapters::embedded::{self, Embedded};
@@ -14,7 +14,7 @@ use sless_core::services::{Deps, Services, Settings, UploadKind, Uploaded};
 use sless_core::trigger::{HttpTrigger, TriggerSpec};
 use sless_core::version::{VersionCause, VersionState};
 use sless_core::*;
-use sless_tests::doubles::{EchoInvoker, SteeredBuilds};
+use sless_tests::doubles::{EchoInvoker, FlakyRecords, SteeredBuilds};
 use sless_tests::eventually;
 use tokio_util::sync::CancellationToken;
 
@@ -40,13 +40,23 @@ impl World {
         change: impl FnOnce(&mut SteeredBuilds),
         permits: usize,
     ) -> Self {
+        Self::open_over(dir, settings, change, permits, |records| records).await
+    }
+
+    async fn open_over(
+        dir: tempfile::TempDir,
+        settings: Settings,
+        change: impl FnOnce(&mut SteeredBuilds),
+        permits: usize,
+        records: impl FnOnce(Arc<dyn ports::Records>) -> Arc<dyn ports::Records>,
+    ) -> Self {
         let adapters = embedded::open(dir.path(), embedded::Options::default()).await.unwrap();
         let mut builds = SteeredBuilds::held(adapters.blobs.clone(), permits.min(tokio::sync::Semaphore::MAX_PERMITS));
         change(Arc::get_mut(&mut builds).unwrap());
         let invoker = Arc::new(EchoInvoker::default());
         let (services, background) = Services::new(Deps {
             resources: adapters.resources.clone(),
-            records: adapters.records.clone(),
+            records: records(adapters.records.clone()),
             blobs: adapters.blobs.clone(),
             secrets: adapters.secrets.clone(),
             limits: adapters.limits.clone(),
@@ -157,6 +167,39 @@ async fn the_same_upload_again_makes_no_version() {
         futures::TryStreamExt::try_collect(world.adapters.blobs.list("functions/").await.unwrap()).await.unwrap();
     let blobs: Vec<BlobKey> = blobs;
     assert_eq!(blobs.len(), 1, "{blobs:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_after_its_change_keeps_the_code_that_is_referred_to() {
+    // The change of the spec is made, its version is not: the upload is answered with a failure. The worker that saw the
+    // change numbers the version later, and needs the code.
+    let flaky = Arc::new(std::sync::Mutex::new(None));
+    let seen = flaky.clone();
+    let world = World::open_over(
+        tempfile::tempdir().unwrap(),
+        Settings::default(),
+        |_| {},
+        usize::MAX,
+        move |inner| {
+            let records = Arc::new(FlakyRecords { inner, refuse_versions: AtomicUsize::new(0) });
+            *seen.lock().unwrap() = Some(records.clone());
+            records
+        },
+    )
+    .await;
+    let records = flaky.lock().unwrap().clone().unwrap();
+    let name = world.create("hello").await;
+    records.refuse_versions.store(2, Ordering::SeqCst);
+    let failed = world.upload(&name, "one").await.unwrap_err();
+    assert_eq!(failed.code, Code::Unavailable);
+    let function = world.settled(&name, Phase::Ready).await;
+    assert_eq!(function.status.version, Some(VersionNumber(1)));
+    assert_eq!(world.call(&name).await, answer(1, "", "one"));
+    assert_eq!(records.refuse_versions.load(Ordering::SeqCst), 0, "it was refused as often as was asked for");
+    assert!(!world.upload(&name, "one").await.unwrap().changed, "sent again, as the answer advised");
+    let source = world.services.functions.source(world.ns, &name).await.unwrap();
+    assert_eq!(source.sha256, Some(Digest::of(b"one")));
     world.stop().await;
 }
 

@@ -47,9 +47,9 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     guests::run(root)?;
     let edited = edited(root, &cache)?;
     peer(root, &cache)?;
-    // Each on its own: cargo unifies features over a build, and the host has to be built without a compiler in it.
-    for package in ["sless-host", "sless-cli", "sless-benches"] {
-        sh::run(sh::cargo(root).args(["build", "--profile", &args.profile, "--package", package]))?;
+    // The host on its own: cargo unifies features over a build, and the host has to be built without a compiler in it.
+    for packages in [&["--package", "sless-cli", "--package", "sless-benches"][..], &["--package", "sless-host"]] {
+        sh::run(sh::cargo(root).args(["build", "--profile", &args.profile]).args(packages))?;
     }
     let folder = workspace::target_folder(root)?.join(if args.profile == "dev" { "debug" } else { &args.profile });
     let mut command = sh::command(root, folder.join("sless-benches").to_str().context("a path in UTF-8")?);

@@ -4,7 +4,7 @@
 //! A table and not a `Linker`, because the builder has no host inside. A host that links more or less has to say so here.
 
 /// Interface without its version → its functions.
-pub(super) const GIVEN: &[(&str, &[&str])] = &[
+pub const GIVEN: &[(&str, &[&str])] = &[
     ("wasi:cli/environment", &["get-environment", "get-arguments", "initial-cwd"]),
     ("wasi:cli/exit", &["exit", "exit-with-code"]),
     ("wasi:cli/stderr", &["get-stderr"]),

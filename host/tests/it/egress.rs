@@ -2,15 +2,15 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use sless_core::ports::logs::Stream;
 use tokio::net::TcpListener;
 
-use crate::world::World;
+use crate::world::{World, settings};
 
 /// A server on loopback that says which host it was asked for, and counts connections.
 async fn server() -> (SocketAddr, Arc<AtomicU32>) {
@@ -97,4 +97,70 @@ async fn failures_to_connect_have_their_names() {
     let (address, _) = server().await;
     let answer = kitchen.text(&format!("/fetch?https://127.0.0.1:{}/", address.port())).await;
     assert!(answer.contains("Tls"), "{answer}");
+}
+
+/// A server that speaks TLS on loopback with a certificate for `localhost`: its root, and the names that clients asked for
+/// (SNI) with the version of HTTP that was agreed on.
+async fn tls_server() -> (SocketAddr, Vec<u8>, Arc<Mutex<Vec<String>>>) {
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let root = issued.cert.der().to_vec();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, seen) = (acceptor.clone(), seen.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let name = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
+                let version =
+                    String::from_utf8_lossy(stream.get_ref().1.alpn_protocol().unwrap_or_default()).into_owned();
+                seen.lock().unwrap().push(format!("{name} {version}"));
+                let answer = hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+                    Ok::<_, Infallible>(http::Response::new(Full::new(bytes::Bytes::from(request.uri().to_string()))))
+                });
+                let _ = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
+            });
+        }
+    });
+    (address, root, asked)
+}
+
+#[tokio::test]
+async fn https_is_spoken_with_the_name_and_only_to_whom_the_roots_vouch_for() {
+    let (address, root, asked) = tls_server().await;
+    let port = address.port();
+    let allow = |spec: &mut sless_core::function::FunctionSpec| {
+        spec.egress.allow = vec![format!("127.0.0.1:{port}")];
+    };
+    let mut trusting = settings();
+    trusting.egress.roots = Some(vec![root]);
+    let world = World::with(trusting);
+    let kitchen = world.kitchen(allow);
+    for _ in 0..2 {
+        let answer = kitchen.text(&format!("/fetch?https://localhost:{port}/a%2Fb?c=%20")).await;
+        assert_eq!(answer, format!("200 https://localhost:{port}/a%2Fb?c=%20"));
+    }
+    assert_eq!(*asked.lock().unwrap(), ["localhost h2"], "one connection, used again");
+    let answer = kitchen.text(&format!("/fetch?https://127.0.0.1:{port}/")).await;
+    assert!(answer.contains("TlsCertificateError"), "the certificate is for another name: {answer}");
+
+    // With the machine's roots, among which this one is not.
+    let world = World::new();
+    let answer = world.kitchen(allow).text(&format!("/fetch?https://localhost:{port}/")).await;
+    assert!(answer.contains("TlsCertificateError"), "{answer}");
+    assert_eq!(asked.lock().unwrap().len(), 1, "no request reached the server");
 }
