@@ -19,6 +19,9 @@ pub(crate) mod feed;
 
 /// Connections that read. Each has a thread; more than a few can't be busy at once on a developer's machine.
 const READERS: u32 = 3;
+/// Of each reader, in KiB (negative: SQLite's way to say so). The system has the file's pages in memory anyway; a reader
+/// that once went through a large table would keep 2 MB of copies.
+const READER_CACHE: &str = "-256";
 /// How long to wait for another connection's lock. Writers queue for the one connection, so only checkpoints contend.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to queue for a connection before the store counts as not answering.
@@ -79,7 +82,9 @@ impl Database {
         let writer =
             pool().max_connections(1).idle_timeout(None).max_lifetime(None).connect_with(options.clone()).await?;
         migrate(&writer, steps).await?;
-        let readers = pool().max_connections(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
+        let readers = pool()
+            .max_connections(READERS)
+            .connect_lazy_with(options.pragma("query_only", "ON").pragma("cache_size", READER_CACHE));
         Ok(Self { writer, readers })
     }
 
