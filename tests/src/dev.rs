@@ -86,11 +86,17 @@ impl From<Output> for Answer {
 impl Dev {
     /// Starts one on a data folder and waits until it is ready.
     pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(data: &Path, more: &[&std::ffi::OsStr]) -> Self {
         let (out, err) = (data.join("../welcome.txt"), data.join("../dev.log"));
         std::fs::create_dir_all(data).unwrap();
         let child = Command::new(program())
             .args(["dev", "--port", "0", "--data"])
             .arg(data)
+            .args(more)
             .env_clear()
             .stdin(Stdio::null())
             .stdout(std::fs::File::create(&out).unwrap())
