@@ -58,6 +58,9 @@ func TestMain(m *testing.M) {
 		stop(dev.process)
 	}
 	os.RemoveAll(folder)
+	if built.folder != "" {
+		os.RemoveAll(built.folder)
+	}
 	os.Exit(code)
 }
 
