@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use sless_core::build_protocol::{ARTIFACT_FILE, Job, Limits, PACK_FILE, Reply, Task};
-use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked};
+use sless_core::build_protocol::{ARTIFACT_FILE, CONTEXT_FILE, Job, Limits, PACK_FILE, Reply, SOURCE_FILE, Task};
+use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Prepared, SourceUpload};
 use sless_core::{Digest, Runtime};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -25,6 +25,9 @@ use self::desk::{Desk, Desks};
 /// How many checks, and how many builds, may wait for their turn. A deploy of a thousand functions at once is well
 /// within; beyond it the platform says that it is busy instead of growing.
 const MAX_WAITING: usize = 1_024;
+
+/// The most bytes of a build context, and of its source packed anew: more than the source itself may have.
+const MAX_CONTEXT_BYTES: u64 = 320 << 20;
 
 /// How builds are run.
 #[derive(Debug, Clone)]
@@ -133,7 +136,7 @@ impl LocalBuilds {
     /// Checks what the builder said of its artifact, and stores it.
     async fn store(&self, desk: &Desk, said: &Digest, size: u64) -> Result<(), BuildError> {
         let limit = self.settings.limits.artifact_bytes;
-        let (digest, artifact) = desk.artifact(limit).await.map_err(failed("read the artifact"))?;
+        let (digest, artifact) = desk.made(ARTIFACT_FILE, limit).await.map_err(failed("read the artifact"))?;
         if digest != *said {
             return Err(failed("read the artifact")("the builder answered with another digest than its artifact has"));
         }
@@ -163,6 +166,24 @@ impl Builds for LocalBuilds {
             (Reply::Checked { notes, .. }, _) => Ok(Checked { notes }),
             (other, _) => Err(failed("check the component")(format!("the builder answered {other:?}"))),
         }
+    }
+
+    async fn prepare(&self, upload: SourceUpload) -> Result<Prepared, BuildError> {
+        let _turn = self.checks.take().await?;
+        let desk = self.desks.desk().map_err(failed("make a work folder"))?;
+        self.fetch(&upload.archive, &desk).await?;
+        let SourceUpload { runtime, entrypoint, archive, context } = upload;
+        let task = Task::PrepareContext { runtime, entrypoint, input: desk.input(), output: desk.output() };
+        let (ended, desk) = self.run(task, desk).await?;
+        let (source, notes) = match verdict::reply(ended, &self.settings.limits)? {
+            (Reply::Context { source, notes, .. }, _) => (source, notes),
+            (other, _) => return Err(failed("check the source")(format!("the builder answered {other:?}"))),
+        };
+        for (file, key) in [(CONTEXT_FILE, &context), (SOURCE_FILE, &archive)] {
+            let (_, bytes) = desk.made(file, MAX_CONTEXT_BYTES).await.map_err(failed("read the build context"))?;
+            self.blobs.put(key, bytes, MAX_CONTEXT_BYTES).await.map_err(failed("store the build context"))?;
+        }
+        Ok(Prepared { source, notes })
     }
 
     async fn build(&self, job: BuildJob) -> Result<Built, BuildError> {
@@ -220,7 +241,7 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(doing: &'static str
 fn blob_error(doing: &'static str, limit: u64) -> impl Fn(ports::Error) -> BuildError {
     move |error| match error {
         ports::Error::TooLarge { .. } => {
-            BuildError::TooLarge { reason: format!("the component is over the limit of {limit} bytes") }
+            BuildError::TooLarge { reason: format!("the upload is over the limit of {limit} bytes") }
         }
         other => failed(doing)(other),
     }

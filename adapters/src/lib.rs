@@ -12,3 +12,4 @@ pub mod records;
 pub mod resources;
 pub mod secrets;
 mod sqlite;
+pub mod workloads;

@@ -165,7 +165,7 @@ impl Gateway {
     fn admit<B: http_body::Body>(&self, live: &Live, request: &Request<B>) -> Result<(), Failure> {
         let spec = &live.revision.spec;
         if request.headers().get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket")) {
-            let detail = "WebSockets and other upgrades reach container functions only, this one runs as WebAssembly";
+            let detail = format!("runtime `{}` takes no WebSockets and other upgrades", spec.runtime);
             return Err(Failure::new(Outcome::UpgradeNotSupported, detail));
         }
         let limit = spec.limits.request_bytes;

@@ -2,18 +2,22 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sless_core::build_protocol::{ARTIFACT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, Reply, Task};
+use sless_core::Runtime;
+use sless_core::build_protocol::{
+    ARTIFACT_FILE, CONTEXT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, Reply, SOURCE_FILE, Task,
+};
 
 use crate::cache::{PackFile, PackWriter, Packs};
 use crate::check::{self, Checked, check};
 use crate::compile::{self, compile};
 use crate::sandbox::{self, Layers};
+use crate::source::{self, prepare::Prepared};
 
 /// The most characters of a reason that comes from elsewhere, such as the compiler.
 const MAX_REASON_CHARS: usize = 2_000;
@@ -77,6 +81,11 @@ fn open(task: &Task) -> Result<Opened, String> {
     Ok(match task {
         Task::Engine {} => Opened { input: None, output: None, packs: Vec::new() },
         Task::Check { input: path } => Opened { input: Some(input(path)?), output: None, packs: Vec::new() },
+        Task::PrepareContext { input: path, output, .. } => Opened {
+            input: Some(input(path)?),
+            output: Some((create(output, CONTEXT_FILE)?, create(output, SOURCE_FILE)?)),
+            packs: Vec::new(),
+        },
         Task::Build { input: path, output, caches } => Opened {
             input: Some(input(path)?),
             output: Some((create(output, ARTIFACT_FILE)?, create(output, PACK_FILE)?)),
@@ -100,6 +109,9 @@ fn work(job: &Job, opened: Opened) -> Reply {
         }
         for layer in &degraded {
             log(&format!("this machine does not have a layer of the sandbox: {layer}"));
+        }
+        if let Task::PrepareContext { runtime, entrypoint, .. } = &job.task {
+            return prepare_context(*runtime, entrypoint.as_deref(), &job.limits, opened);
         }
         run(&job.limits, opened)
     }))
@@ -143,6 +155,35 @@ fn run(limits: &Limits, opened: Opened) -> Reply {
     match opened.output {
         None => Reply::Checked { wasm: checked.wasm, notes: checked.notes },
         Some((artifact, pack)) => build(limits, &wasm, &checked, opened.packs, artifact, pack),
+    }
+}
+
+/// An upload becomes a build context, and the user's files as they go back to their owner.
+fn prepare_context(runtime: Runtime, entrypoint: Option<&str>, limits: &Limits, opened: Opened) -> Reply {
+    let (Some(input), Some((context_file, source_file))) = (opened.input, opened.output) else {
+        return Reply::Failed { reason: "the job names no archive".to_owned() };
+    };
+    let archive = match read_component(input, limits) {
+        Ok(archive) => archive,
+        Err(error) => return Reply::Failed { reason: format!("read the archive: {error}") },
+    };
+    let Prepared { context, notes } = match source::prepare::prepare(&archive, runtime, entrypoint) {
+        Ok(prepared) => prepared,
+        Err(error) if error.is_size() => return Reply::TooLarge { reason: error.to_string() },
+        Err(source::Error::Read(error)) => return Reply::Failed { reason: format!("read the archive: {error}") },
+        Err(error) => return Reply::Rejected { reason: error.to_string() },
+    };
+    let written = context
+        .write(BufWriter::new(context_file))
+        .and_then(|()| source::zip::write(&context.function, BufWriter::new(source_file)));
+    match written {
+        Ok(()) => Reply::Context {
+            source: context.function.digest(),
+            files: context.function.len() as u64,
+            size_bytes: context.function.size_bytes(),
+            notes,
+        },
+        Err(error) => Reply::Failed { reason: format!("write the context: {error}") },
     }
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod new;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Run the whole platform in one process, for development
     Dev(DevArgs),
-    /// Create or update a function from a component, and wait until it serves
+    /// Create or update a function from source or a component, and wait until it serves
     Deploy(Box<DeployArgs>),
     /// List, show and delete functions
     #[command(subcommand)]
@@ -120,6 +121,15 @@ pub(crate) struct DevArgs {
     /// Deploy the functions of these folders, and again whenever a file in them changes [default DIR: .]
     #[arg(long, value_name = "DIR", num_args = 0.., default_missing_value = ".", value_hint = ValueHint::DirPath)]
     pub(crate) watch: Option<Vec<PathBuf>>,
+    /// The Python of python3.11 functions, a name or a path [default: python3.11]
+    #[arg(long, env = "SLESS_PYTHON", hide_env_values = true, value_name = "PROGRAM")]
+    pub(crate) python: Option<OsString>,
+    /// The Node.js of nodejs20 functions, a name or a path [default: node]
+    #[arg(long, env = "SLESS_NODE", hide_env_values = true, value_name = "PROGRAM")]
+    pub(crate) node: Option<OsString>,
+    /// How long the process of such a function stays without a call, such as 30s or 5m
+    #[arg(long, env = "SLESS_IDLE", hide_env_values = true, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub(crate) idle: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -142,7 +152,7 @@ pub(crate) struct BuildLogArgs {
 A sless.toml beside the component, or in the folder, describes the function; flags override it.
 Without one, what is not given stays as it is, or has its default where the function is new.")]
 pub(crate) struct DeployArgs {
-    /// A component (.wasm), or a folder with sless.toml or a built Rust project
+    /// A folder of source or with sless.toml, one file of source (.py, .js), a component (.wasm), or a built Rust project
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
     /// The function's name [default: as in sless.toml, else that of the file or folder]
@@ -151,6 +161,9 @@ pub(crate) struct DeployArgs {
     /// What runs it [default: wasm]
     #[arg(long)]
     pub(crate) runtime: Option<Runtime>,
+    /// The handler of source, as file.export [default: handler.handler]
+    #[arg(long, value_name = "FILE.EXPORT")]
+    pub(crate) entrypoint: Option<String>,
     /// Memory of an instance in MiB
     #[arg(long, value_name = "MIB")]
     pub(crate) memory: Option<u32>,

@@ -1,8 +1,9 @@
-//! `sless deploy`: a component and its settings become a function that serves.
+//! `sless deploy`: a component or source, and its settings, become a function that serves.
 //!
 //! What to deploy is settled first, from flags, `sless.toml` and files, before anything is sent.
 
 pub(crate) mod build;
+mod pack;
 mod plan;
 mod progress;
 pub(crate) mod wait;
@@ -78,7 +79,7 @@ pub(crate) async fn deploy(args: DeployArgs, client: &Client) -> Result<Deployed
     client.ensure().await?;
     let settled = settle(&plan, client).await?;
     let progress = progress::upload(&plan);
-    let accepted = client.upload(plan.name.as_str(), &plan.component, progress.callback()).await;
+    let accepted = client.upload(plan.name.as_str(), plan.code.file(), progress.callback()).await;
     progress.finish();
     let accepted = match accepted {
         Ok(accepted) => accepted,

@@ -26,13 +26,17 @@ use output::{Format, Output};
 
 /// The hidden first argument that makes this program a builder.
 const BUILDER_COMMAND: &str = "__builder";
+/// The hidden first argument that makes this program the start of a function's process.
+const LAUNCHER_COMMAND: &str = "__launch";
 
 /// The whole program: reads the arguments, runs the command, prints its failure.
 pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    if args.nth(1).is_some_and(|arg| arg == BUILDER_COMMAND) {
+    match args.nth(1) {
         // One build of a `sless dev`: a process of its own, before any runtime, thread or open file is there.
-        return sless_builder::run_child(args);
+        Some(arg) if arg == BUILDER_COMMAND => return sless_builder::run_child(args),
+        Some(arg) if arg == LAUNCHER_COMMAND => return sless_server::dev::launch(args),
+        _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

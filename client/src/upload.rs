@@ -19,9 +19,13 @@ const PIECE_BYTES: usize = 64 << 10;
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl Client {
-    /// Uploads a component from a file; the build begins behind it. Repeating it is safe: the same code makes no version.
+    /// Uploads code from a file, a zip of source (`.zip`) or a component; the build begins behind it. Repeating it is safe: the same code makes no version.
     pub async fn upload(&self, name: &str, file: &Path, progress: Progress) -> Result<Accepted, Error> {
         let url = self.url(&["functions", name, "upload"]);
+        let media = match file.extension() {
+            Some(extension) if extension == "zip" => "application/zip",
+            _ => "application/wasm",
+        };
         let failed = |source| Error::File { path: file.to_owned(), source };
         let response = self
             .send(|| {
@@ -36,7 +40,7 @@ impl Client {
                 });
                 Ok(self
                     .request(Method::POST, url.clone())
-                    .header(CONTENT_TYPE, "application/wasm")
+                    .header(CONTENT_TYPE, media)
                     .header(CONTENT_LENGTH, length)
                     .body(reqwest::Body::wrap_stream(counted)))
             })

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::function::Runtime;
 
 /// The most bytes of a job: a few paths and numbers.
 pub const MAX_JOB_BYTES: u64 = 64 << 10;
@@ -19,6 +20,10 @@ pub const MAX_REPLY_BYTES: u64 = 64 << 10;
 pub const ARTIFACT_FILE: &str = "artifact";
 /// The file in [`Task::Build::output`] that holds newly compiled functions, for the cache; empty if there are none.
 pub const PACK_FILE: &str = "functions.pack";
+/// The file in [`Task::PrepareContext::output`] that holds the build context.
+pub const CONTEXT_FILE: &str = "context.tar.gz";
+/// The file in [`Task::PrepareContext::output`] that holds the user's files, as their owner gets them back.
+pub const SOURCE_FILE: &str = "source.zip";
 /// What names of pack files in a cache folder end in.
 pub const PACK_EXTENSION: &str = "pack";
 /// The uid and gid a builder takes when it is started as root: the one that distroless images call `nonroot`.
@@ -48,6 +53,18 @@ pub enum Task {
     Check {
         /// The component.
         input: PathBuf,
+    },
+    /// Check an archive of source and make a build context of it.
+    PrepareContext {
+        /// What the source is for.
+        runtime: Runtime,
+        /// `file.export`, where it is not the default.
+        #[serde(default)]
+        entrypoint: Option<String>,
+        /// The archive: a zip.
+        input: PathBuf,
+        /// The only folder that is written to. [`CONTEXT_FILE`] and [`SOURCE_FILE`] appear in it.
+        output: PathBuf,
     },
     /// Check and compile a component.
     Build {
@@ -122,6 +139,17 @@ pub enum Reply {
         /// What its owner should know.
         notes: Vec<String>,
     },
+    /// To [`Task::PrepareContext`]: the context and the user's files are in the output folder.
+    Context {
+        /// The source hash: equal for equal files, however they were packed.
+        source: Digest,
+        /// How many files there are.
+        files: u64,
+        /// What they have in bytes.
+        size_bytes: u64,
+        /// What their owner should know.
+        notes: Vec<String>,
+    },
     /// To [`Task::Build`]: the artifact is in the output folder.
     Built {
         /// Digest of the component.
@@ -156,7 +184,7 @@ impl Reply {
     /// The exit code that goes with the reply, for those who run a builder by hand or as a container.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Engine { .. } | Self::Checked { .. } | Self::Built { .. } => 0,
+            Self::Engine { .. } | Self::Checked { .. } | Self::Context { .. } | Self::Built { .. } => 0,
             Self::Rejected { .. } => 10,
             Self::TooLarge { .. } => 11,
             Self::Failed { .. } => 12,

@@ -53,9 +53,36 @@ impl Runtime {
         }
     }
 
+    /// What its functions are made from.
+    pub const fn code(self) -> CodeKind {
+        match self {
+            Self::Wasm => CodeKind::Component,
+            Self::WasmJs | Self::Nodejs20 => CodeKind::JavaScript,
+            Self::WasmPython | Self::Python311 => CodeKind::Python,
+        }
+    }
+
     /// Whether the host pool serves it (else a container does).
     pub const fn is_wasm(self) -> bool {
         matches!(self, Self::Wasm | Self::WasmJs | Self::WasmPython)
+    }
+}
+
+/// What functions are made from. Runtimes of one kind take the same code: a function moves between them as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CodeKind {
+    /// A WebAssembly component.
+    Component,
+    /// JavaScript source.
+    JavaScript,
+    /// Python source.
+    Python,
+}
+
+impl CodeKind {
+    /// Whether it is source, which comes as an archive.
+    pub const fn is_source(self) -> bool {
+        !matches!(self, Self::Component)
     }
 }
 

@@ -73,7 +73,7 @@ outcomes! {
     DeadlineExceeded "deadline_exceeded" 504 "The function took too long";
     /// The client went away before the answer ended. Only in rows and metrics: nobody is left to be answered.
     ClientClosed "client_closed" 499 "The client closed the connection";
-    /// The function can't take over the connection: WebSockets and other upgrades reach container functions only.
+    /// The function can't take over the connection: WebSockets and other upgrades.
     UpgradeNotSupported "upgrade_not_supported" 501 "The function takes no upgrades";
     /// The platform itself failed.
     Internal "internal" 500 "The platform failed";

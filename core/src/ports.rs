@@ -10,9 +10,10 @@ pub mod logs;
 pub mod records;
 pub mod resources;
 pub mod secrets;
+pub mod workloads;
 
 pub use blobs::{BlobKey, BlobMeta, Blobs, ByteStream};
-pub use builds::{BuildError, BuildJob, Builds, Built, Checked};
+pub use builds::{BuildError, BuildJob, Builds, Built, Checked, Prepared, SourceUpload};
 pub use clock::Clock;
 pub use invoker::{Artifacts, Invoker};
 pub use limits::Limits;
@@ -20,6 +21,7 @@ pub use logs::{LogLine, LogQuery, LogStream, Logs, Stream};
 pub use records::{InvocationFilter, NewVersion, Records};
 pub use resources::{Event, NamespaceInfo, Namespaces, Resources, Store};
 pub use secrets::{SecretInfo, SecretValue, Secrets};
+pub use workloads::{Image, NoWorkloads, Workloads};
 
 /// What a port can answer besides what was asked for.
 #[derive(Debug, thiserror::Error)]

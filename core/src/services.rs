@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifact::PrivateKey;
-use crate::ports::{Blobs, Builds, Clock, Invoker, Limits, Logs, Records, Resources, Secrets};
+use crate::ports::{Blobs, Builds, Clock, Invoker, Limits, Logs, Records, Resources, Secrets, Workloads};
 
 pub use functions::{Functions, Source, UploadKind, Uploaded};
 pub use invocations::Invocations;
@@ -47,8 +47,10 @@ pub struct Deps {
     pub logs: Arc<dyn Logs>,
     /// Checks and builds.
     pub builds: Arc<dyn Builds>,
-    /// Makes versions callable.
+    /// Makes versions callable that the host pool serves.
     pub invoker: Arc<dyn Invoker>,
+    /// Builds and runs the others.
+    pub workloads: Arc<dyn Workloads>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Signs artifacts.
@@ -124,6 +126,7 @@ impl Services {
             records: deps.records.clone(),
             secrets: deps.secrets.clone(),
             invoker: deps.invoker.clone(),
+            workloads: deps.workloads.clone(),
             engine: deps.builds.engine(),
         }));
         let (recorder, rows) = recorder::new(deps.records.clone());
@@ -134,6 +137,7 @@ impl Services {
             records: deps.records.clone(),
             blobs: deps.blobs.clone(),
             builds: deps.builds.clone(),
+            workloads: deps.workloads.clone(),
             clock: deps.clock.clone(),
             routes: routes.clone(),
             gate: gate.clone(),
@@ -146,6 +150,7 @@ impl Services {
             secrets: deps.secrets.clone(),
             logs: deps.logs.clone(),
             builds: deps.builds,
+            workloads: deps.workloads.clone(),
             clock: deps.clock.clone(),
             signing_key: deps.signing_key,
             routes: routes.clone(),
@@ -156,6 +161,7 @@ impl Services {
             functions: deps.resources.functions.clone(),
             records: deps.records.clone(),
             blobs: deps.blobs,
+            workloads: deps.workloads,
             clock: deps.clock.clone(),
             gate,
             settings: settings.clone(),

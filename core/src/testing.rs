@@ -10,6 +10,7 @@ mod logs;
 mod records;
 mod resources;
 mod secrets;
+mod workloads;
 
 pub use blobs::blobs;
 pub use clock::TestClock;
@@ -18,6 +19,7 @@ pub use logs::logs;
 pub use records::records;
 pub use resources::resources;
 pub use secrets::secrets;
+pub use workloads::{WorkloadJobs, workloads};
 
 use std::future::Future;
 use std::time::Duration;

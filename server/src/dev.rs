@@ -22,6 +22,8 @@ use crate::shutdown::Shutdown;
 use world::{Ended, World};
 
 pub use file::DevFile;
+pub use sless_adapters::workloads::local::launch::run as launch;
+pub use sless_adapters::workloads::local::{Launcher, Toolchains};
 
 /// The subject of the token that `sless dev` prints.
 pub const SUBJECT: &str = "dev";
@@ -43,6 +45,14 @@ pub struct DevConfig {
     pub internal_port: u16,
     /// A program and its first arguments that make it a builder: it gets its job on standard input.
     pub builder: Vec<OsString>,
+    /// A program that becomes the process of a function ([`launch`]).
+    pub launcher: Launcher,
+    /// The interpreters of functions that run as processes.
+    pub toolchains: Toolchains,
+    /// What installers of packages get of the environment.
+    pub build_env: Vec<(OsString, OsString)>,
+    /// How long a function's process stays without a call.
+    pub idle: Duration,
 }
 
 /// What can be told of a `sless dev` that is ready.

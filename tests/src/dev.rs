@@ -56,6 +56,13 @@ pub fn built(name: &str) -> PathBuf {
     program
 }
 
+/// Whether a variable is one that installers of packages go by.
+fn dev_needs(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    matches!(&*name, "PATH" | "HOME")
+        || ["PIP_", "NPM_CONFIG_", "npm_config_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// For calls; keeps connections, and knows no proxy.
 pub fn client() -> reqwest::Client {
     // A process has one; the first test to ask for it sets it.
@@ -98,6 +105,8 @@ impl Dev {
             .arg(data)
             .args(more)
             .env_clear()
+            // Interpreters and installers are found as on a developer's machine.
+            .envs(std::env::vars_os().filter(|(name, _)| dev_needs(name)))
             .stdin(Stdio::null())
             .stdout(std::fs::File::create(&out).unwrap())
             .stderr(std::fs::File::options().append(true).create(true).open(&err).unwrap())

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sless_core::ports::records::{InvocationFilter, NewVersion};
-use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Invoker, Records};
+use sless_core::ports::{
+    self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Invoker, Prepared, Records, SourceUpload,
+};
 use sless_core::version::{Revision, VersionState};
 use sless_core::*;
 use tokio::sync::Semaphore;
@@ -66,6 +68,14 @@ impl Builds for SteeredBuilds {
             return Err(BuildError::Rejected { reason: "it is broken".into(), log: String::new() });
         }
         Ok(Checked::default())
+    }
+
+    async fn prepare(&self, upload: SourceUpload) -> Result<Prepared, BuildError> {
+        let text = self.text(&upload.archive).await?;
+        let source = Digest::of(&text);
+        let stored = self.blobs.put(&upload.context, ports::blobs::once(text), 1 << 20).await;
+        stored.map_err(|error| BuildError::Failed { doing: "store the context".into(), source: Box::new(error) })?;
+        Ok(Prepared { source, notes: Vec::new() })
     }
 
     async fn build(&self, job: BuildJob) -> Result<Built, BuildError> {

@@ -63,6 +63,7 @@ impl World {
             logs: adapters.logs.clone(),
             builds: builds.clone(),
             invoker: invoker.clone(),
+            workloads: Arc::new(sless_core::ports::NoWorkloads),
             clock: adapters.clock.clone(),
             signing_key: Arc::new(PrivateKey::from_bytes(&[7; 32])),
             settings,

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio_util::io::ReaderStream;
 use uuid::Uuid;
 
-use super::{ARTIFACT_FILE, Error};
+use super::Error;
 
 const PREFIX: &str = "job-";
 const INPUT: &str = "component.wasm";
@@ -86,9 +86,9 @@ impl Desk {
         Ok(digest.finish())
     }
 
-    /// The artifact's digest and its bytes. The builder has ended, so nothing changes the file between the two.
-    pub(super) async fn artifact(&self, limit: u64) -> io::Result<(Digest, ByteStream)> {
-        let path = self.output().join(ARTIFACT_FILE);
+    /// An output file's digest and its bytes. The builder has ended, so nothing changes the file between the two.
+    pub(super) async fn made(&self, file: &str, limit: u64) -> io::Result<(Digest, ByteStream)> {
+        let path = self.output().join(file);
         let (digest, file) = tokio::task::spawn_blocking(move || {
             // Not through a link: the builder could have made one to a file that only this process may read.
             let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -110,7 +110,7 @@ impl Desk {
         .await
         .map_err(io::Error::other)??;
         let stream = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE_BYTES);
-        Ok((digest, Box::pin(stream.map_err(ports::Error::unavailable("read the artifact")))))
+        Ok((digest, Box::pin(stream.map_err(ports::Error::unavailable("read what was built")))))
     }
 }
 

@@ -287,7 +287,7 @@ impl Builds for Compiler {
         Digest::of(b"engine")
     }
     fn supports(&self, runtime: Runtime) -> bool {
-        runtime == Runtime::Wasm
+        matches!(runtime, Runtime::Wasm | Runtime::WasmJs)
     }
     async fn check(&self, _: Runtime, source: &BlobKey) -> Result<Checked, BuildError> {
         let bytes = blobs::read(self.0.as_ref(), source, u64::MAX).await.unwrap();
@@ -295,6 +295,16 @@ impl Builds for Compiler {
             return Ok(Checked { notes: vec!["looks well".into()] });
         }
         Err(BuildError::Rejected { reason: "it does not begin with \\0asm".into(), log: String::new() })
+    }
+    /// The "source" is whatever the archive holds.
+    async fn prepare(&self, upload: SourceUpload) -> Result<Prepared, BuildError> {
+        let bytes = blobs::read(self.0.as_ref(), &upload.archive, u64::MAX).await.unwrap();
+        if !bytes.starts_with(b"PK") {
+            return Err(BuildError::Rejected { reason: "it is no zip".into(), log: String::new() });
+        }
+        let source = Digest::of(&bytes);
+        self.0.put(&upload.context, blobs::once(bytes), u64::MAX).await.unwrap();
+        Ok(Prepared { source, notes: vec!["a folder was stripped".into()] })
     }
     async fn build(&self, job: BuildJob) -> Result<Built, BuildError> {
         let artifact = job.sha256;

@@ -218,8 +218,10 @@ async fn uploads_that_can_not_be_code_are_refused_in_words() {
     world.request("a", "POST", "/ensure", None).await.expect(200);
     world.request("a", "POST", "/functions", Some(json!({"name": "f", "spec": {"runtime": "wasm"}}))).await.expect(201);
     let upload = |media: &'static str| authorized("POST", "/functions/f/upload").header("content-type", media);
-    let problem = send(&world, upload("application/zip"), "PK").await.problem(415, "unsupported_media_type");
-    assert!(problem["detail"].as_str().unwrap().contains("no source archives yet"), "{problem}");
+    for media in ["application/zip", "application/octet-stream"] {
+        let problem = send(&world, upload(media), "PK\x03\x04").await.problem(422, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], "/spec/runtime", "{problem}");
+    }
     for media in ["text/plain", ""] {
         let problem = send(&world, upload(media), "x").await.problem(415, "unsupported_media_type");
         assert!(problem["detail"].as_str().unwrap().contains("application/wasm"), "{problem}");
@@ -234,6 +236,34 @@ async fn uploads_that_can_not_be_code_are_refused_in_words() {
     let large = futures::stream::iter((0..65).map(|_| Ok::<_, std::io::Error>(vec![0u8; 1 << 20])));
     send(&world, upload("application/wasm"), Body::from_stream(large)).await.problem(413, "payload_too_large");
     assert_eq!(world.request("a", "GET", "/functions/f", None).await.expect(200)["spec"].get("s3Key"), None);
+}
+
+#[tokio::test]
+async fn source_comes_as_a_zip_and_goes_back_as_one() {
+    let world = World::start().await;
+    world.request("a", "POST", "/ensure", None).await.expect(200);
+    world
+        .request("a", "POST", "/functions", Some(json!({"name": "f", "spec": {"runtime": "wasm-js"}})))
+        .await
+        .expect(201);
+    let upload = |media: &'static str| authorized("POST", "/functions/f/upload").header("content-type", media);
+    send(&world, upload("application/zip"), "no zip").await.problem(422, "invalid_source");
+    send(&world, upload("application/zip"), "").await.problem(422, "invalid_source");
+    send(&world, upload("application/wasm"), "\0asm").await.problem(422, "invalid");
+    let first = send(&world, upload("application/zip"), "PK\x03\x04 source").await.expect(202);
+    assert_eq!((&first["changed"], &first["notes"][0]), (&json!(true), &json!("a folder was stripped")));
+    let key = first["function"]["spec"]["s3Key"].as_str().unwrap().to_owned();
+    assert!(key.starts_with("contexts/sless-") && key.ends_with(".tar.gz"), "{key}");
+    // The same source again, known by its first bytes alone: no version, and what was stored for it is gone.
+    let again = send(&world, upload("application/octet-stream"), "PK\x03\x04 source").await.expect(202);
+    assert_eq!((&again["changed"], &again["version"]["number"]), (&json!(false), &json!(1)));
+    assert_eq!(again["function"]["spec"]["s3Key"], key.as_str());
+    let back = send(&world, authorized("GET", "/functions/f/source"), Body::empty()).await;
+    assert_eq!(back.headers["content-type"], "application/zip");
+    assert_eq!(&back.body[..], b"PK\x03\x04 source");
+    // A runtime that takes other code: it waits for an upload.
+    let moved = world.request("a", "PUT", "/functions/f", Some(json!({"spec": {"runtime": "wasm"}}))).await.expect(200);
+    assert_eq!((moved["spec"].get("s3Key"), &moved["spec"]["runtime"]), (None, &json!("wasm")));
 }
 
 #[tokio::test]

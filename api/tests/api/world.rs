@@ -80,6 +80,7 @@ impl World {
             logs: logs.clone(),
             builds: Arc::new(Compiler(blobs)),
             invoker: Arc::new(Caller(echo.clone())),
+            workloads: Arc::new(sless_core::ports::NoWorkloads),
             clock: Arc::new(Watch),
             signing_key: Arc::new(PrivateKey::from_bytes(&[7; 32])),
             settings: Settings::default(),

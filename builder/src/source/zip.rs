@@ -118,7 +118,7 @@ fn entries_said(archive: &[u8]) -> Option<usize> {
 }
 
 fn broken(error: &ZipError) -> Error {
-    Error::Archive(error.to_string())
+    Error::Archive(super::printable(&error.to_string()))
 }
 
 /// Writes a tree as a zip, byte-identical for an equal tree: files in order, mode 0644, the first of January 1980.

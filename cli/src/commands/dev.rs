@@ -2,11 +2,12 @@
 
 mod watch;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use sless_client::{Client, Config};
-use sless_server::dev::{self, DevConfig, Ready};
+use sless_server::dev::{self, DevConfig, Launcher, Ready, Toolchains};
 use sless_server::telemetry;
 
 use crate::args::DevArgs;
@@ -29,13 +30,17 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
         }
     };
     let telemetry = telemetry::init("sless dev").map_err(|e| Failure::new(Exit::Usage, format!("{e:#}")))?;
-    let builder =
+    let program =
         own_program().map_err(|e| Failure::new(Exit::Failure, format!("find this program's own file: {e}")))?;
     let config = DevConfig {
         data: settings.data_folder(),
         port: args.port,
         internal_port: args.internal_port.unwrap_or(if args.port == 0 { 0 } else { 9091 }),
-        builder: vec![builder.into(), crate::BUILDER_COMMAND.into()],
+        builder: vec![program.clone().into(), crate::BUILDER_COMMAND.into()],
+        launcher: Launcher { program, args: vec![crate::LAUNCHER_COMMAND.into()] },
+        toolchains: Toolchains { path: path(), python: args.python, node: args.node },
+        build_env: build_env(),
+        idle: args.idle,
     };
     let format = settings.output;
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -75,6 +80,34 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
 fn own_program() -> std::io::Result<PathBuf> {
     let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
     if running.exists() { Ok(running) } else { std::env::current_exe() }
+}
+
+/// Where interpreters and installers are looked for.
+fn path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// What installers of packages need of the developer's environment. Nothing else of it reaches a build.
+fn build_env() -> Vec<(OsString, OsString)> {
+    const NAMES: &[&str] = &[
+        "HOME",
+        "USER",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "NODE_EXTRA_CA_CERTS",
+    ];
+    let wanted = |name: &OsString| {
+        let Some(name) = name.to_str() else { return false };
+        let upper = name.to_ascii_uppercase();
+        NAMES.contains(&name)
+            || upper.ends_with("_PROXY")
+            || ["PIP_", "UV_", "NPM_CONFIG_"].iter().any(|prefix| upper.starts_with(prefix))
+    };
+    std::env::vars_os().filter(|(name, _)| wanted(name)).collect()
 }
 
 pub(crate) fn welcome(ready: &Ready) -> String {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use sless_core::function::FunctionSpec;
+use sless_core::Runtime;
+use sless_core::function::{CodeKind, FunctionSpec};
 use sless_core::names::{FunctionName, MAX_NAME_BYTES, TriggerName};
 use sless_core::trigger::HttpTrigger;
 
-use super::build;
+use super::{build, pack};
 use crate::args::DeployArgs;
 use crate::failure::{Exit, Failure};
 use crate::manifest::{self, Manifest};
@@ -28,17 +29,47 @@ pub(super) struct PlannedTrigger {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) name: FunctionName,
-    pub(super) component: PathBuf,
+    pub(super) code: Code,
     pub(super) triggers: Vec<PlannedTrigger>,
     /// What its owner should know of how this was settled.
     pub(super) notes: Vec<String>,
     manifest: Option<Manifest>,
+    /// What was found out of the files, where neither flags nor manifest say it.
+    entrypoint: Option<String>,
     flags: DeployArgs,
 }
 
-/// The component and what was found beside it.
+/// What is uploaded.
+#[derive(Debug)]
+pub(super) enum Code {
+    /// A component, where its build left it.
+    Component(PathBuf),
+    /// Source, packed into a folder that goes with the plan.
+    Source { file: PathBuf, _folder: tempfile::TempDir },
+}
+
+impl Code {
+    /// The file to send.
+    pub(super) fn file(&self) -> &Path {
+        match self {
+            Self::Component(file) | Self::Source { file, .. } => file,
+        }
+    }
+}
+
+/// Where code is.
+enum Place {
+    /// A component.
+    Component(PathBuf),
+    /// A folder of source.
+    Folder(PathBuf),
+    /// One file of source.
+    File(PathBuf),
+}
+
+/// The code and what was found beside it.
 struct Found {
-    component: PathBuf,
+    code: Place,
     manifest: Option<Manifest>,
     /// What the function is named after, if nothing says it.
     stem: String,
@@ -47,7 +78,7 @@ struct Found {
 impl Plan {
     /// Settles it from the arguments and the files that they name.
     pub(super) fn make(args: &DeployArgs) -> Result<Self, Failure> {
-        let Found { component, manifest, stem } = find(&args.path, !args.no_build)?;
+        let Found { code, manifest, stem } = find(&args.path, args.runtime, !args.no_build)?;
         let mut notes = Vec::new();
         let named = args.name.clone().or_else(|| manifest.as_ref().and_then(|m| m.name.clone()));
         let name = match named {
@@ -75,7 +106,15 @@ impl Plan {
             let text = format!("{} has two triggers named {}", manifest::FILE_NAME, twice.1.name);
             return Err(Failure::new(Exit::Invalid, text).remedy("give each a `name` of its own"));
         }
-        Ok(Self { name, component, triggers, notes, manifest, flags: args.clone() })
+        let (code, entrypoint) = match code {
+            Place::Component(path) => (Code::Component(path), None),
+            Place::Folder(folder) => (packed(&name, |into| pack::folder(&folder, into))?, None),
+            Place::File(file) => {
+                let entrypoint = (stem != "handler").then(|| format!("{stem}.handler"));
+                (packed(&name, |into| pack::file(&file, into))?, entrypoint)
+            }
+        };
+        Ok(Self { name, code, triggers, notes, manifest, entrypoint, flags: args.clone() })
     }
 
     /// The settings wanted, where `present` is what the function has.
@@ -84,8 +123,11 @@ impl Plan {
             // A file says all there is to say; without one, what is not given stays.
             (Some(manifest), _) => manifest.spec(),
             (None, Some(present)) => present.clone(),
-            (None, None) => FunctionSpec::new(sless_core::Runtime::Wasm),
+            (None, None) => FunctionSpec::new(Runtime::Wasm),
         };
+        if spec.entrypoint.is_none() {
+            spec.entrypoint = self.entrypoint.clone();
+        }
         // Set by uploads only, and no part of what is wanted here.
         spec.s3_key = present.and_then(|p| p.s3_key.clone());
         spec.sha256 = present.and_then(|p| p.sha256);
@@ -96,6 +138,9 @@ impl Plan {
             }
         }
         set(&mut spec.runtime, &flags.runtime);
+        if flags.entrypoint.is_some() {
+            spec.entrypoint = flags.entrypoint.clone();
+        }
         set(&mut spec.memory_mb, &flags.memory);
         set(&mut spec.timeout_seconds, &flags.timeout);
         set(&mut spec.concurrency, &flags.concurrency);
@@ -120,13 +165,50 @@ impl Plan {
     }
 }
 
-fn find(path: &Path, build: bool) -> Result<Found, Failure> {
+/// Packs source under the function's name.
+fn packed(name: &FunctionName, pack: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<Code, Failure> {
+    let folder =
+        tempfile::tempdir().map_err(|e| Failure::new(Exit::Failure, format!("make a temporary folder: {e}")))?;
+    let file = folder.path().join(format!("{name}.zip"));
+    pack(&file)?;
+    Ok(Code::Source { file, _folder: folder })
+}
+
+/// What takes source that a file like this is.
+fn language(path: &Path) -> Option<CodeKind> {
+    match path.extension()?.to_str()? {
+        "py" => Some(CodeKind::Python),
+        "js" | "mjs" | "cjs" => Some(CodeKind::JavaScript),
+        _ => None,
+    }
+}
+
+/// What to say where source has no runtime.
+fn choose_runtime(what: &Path, kind: CodeKind) -> Failure {
+    let there: Vec<_> = Runtime::ALL.iter().filter(|r| r.code() == kind).map(|r| format!("--runtime {r}")).collect();
+    Failure::new(Exit::Invalid, format!("{} is source, and nothing says what runs it", what.display())).remedy(format!(
+        "choose {}, or write it into {}",
+        there.join(" or "),
+        manifest::FILE_NAME
+    ))
+}
+
+fn find(path: &Path, runtime: Option<Runtime>, build: bool) -> Result<Found, Failure> {
     let metadata = std::fs::metadata(path).map_err(|e| Failure::file(path, &e))?;
     if metadata.is_dir() {
-        return in_folder(path, build);
+        return in_folder(path, runtime, build);
     }
     if path.file_name().is_some_and(|name| name == manifest::FILE_NAME) {
-        return in_folder(parent(path), build);
+        return in_folder(parent(path), runtime, build);
+    }
+    if let Some(kind) = language(path) {
+        return match runtime {
+            Some(runtime) if runtime.code() == kind => {
+                let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+                Ok(Found { code: Place::File(path.to_owned()), manifest: None, stem })
+            }
+            _ => Err(choose_runtime(path, kind)),
+        };
     }
     check_component(path)?;
     let beside = read_manifest(&parent(path).join(manifest::FILE_NAME))?;
@@ -136,7 +218,7 @@ fn find(path: &Path, build: bool) -> Result<Found, Failure> {
         None => true,
     });
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Found { component: path.to_owned(), manifest, stem })
+    Ok(Found { code: Place::Component(path.to_owned()), manifest, stem })
 }
 
 fn parent(path: &Path) -> &Path {
@@ -147,14 +229,28 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-fn in_folder(folder: &Path, build: bool) -> Result<Found, Failure> {
+fn in_folder(folder: &Path, runtime: Option<Runtime>, build: bool) -> Result<Found, Failure> {
     let manifest = read_manifest(&folder.join(manifest::FILE_NAME))?;
     if let Some(command) = manifest.as_ref().and_then(|m| m.build.as_deref()).filter(|_| build) {
         build::run(folder, command)?;
     }
     let whole = folder.canonicalize().map_err(|e| Failure::file(folder, &e))?;
     let stem = whole.file_name().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let component = match manifest.as_ref().and_then(|m| m.component.as_ref()) {
+    let component = manifest.as_ref().and_then(|m| m.component.as_ref());
+    match runtime.or_else(|| manifest.as_ref().and_then(|m| m.runtime)) {
+        Some(runtime) if runtime.code().is_source() => {
+            return Ok(Found { code: Place::Folder(folder.to_owned()), manifest, stem });
+        }
+        None if component.is_none() => {
+            let handlers = ["handler.py", "handler.js", "handler.mjs", "handler.cjs"];
+            let handler = handlers.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+            if let Some(kind) = handler.and_then(|path| language(&path)) {
+                return Err(choose_runtime(folder, kind));
+            }
+        }
+        _ => {}
+    }
+    let component = match component {
         Some(component) => {
             let path = folder.join(component);
             if !path.is_file() {
@@ -170,14 +266,14 @@ fn in_folder(folder: &Path, build: bool) -> Result<Found, Failure> {
         None => {
             let text = format!("{} has neither a {} nor a Cargo.toml", folder.display(), manifest::FILE_NAME);
             let remedy = format!(
-                "name a component: `sless deploy FILE.wasm`, or `component = \"FILE.wasm\"` in {}",
+                "name a component: `sless deploy FILE.wasm`, or `component = \"FILE.wasm\"` in {}; or deploy source with --runtime",
                 manifest::FILE_NAME
             );
             return Err(Failure::new(Exit::Invalid, text).remedy(remedy));
         }
     };
     check_component(&component)?;
-    Ok(Found { component, manifest, stem })
+    Ok(Found { code: Place::Component(component), manifest, stem })
 }
 
 fn build_first(folder: &Path) -> String {

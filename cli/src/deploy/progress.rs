@@ -12,8 +12,9 @@ pub(super) struct Upload(Option<ProgressBar>);
 
 /// Begins it.
 pub(super) fn upload(plan: &Plan) -> Upload {
-    let size = std::fs::metadata(&plan.component).map_or(0, |m| m.len());
-    let file = plan.component.file_name().unwrap_or(plan.component.as_os_str()).to_string_lossy();
+    let path = plan.code.file();
+    let size = std::fs::metadata(path).map_or(0, |m| m.len());
+    let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     if !watched() {
         say(&format!("uploading {file} ({})", bytes(size)));
         return Upload(None);

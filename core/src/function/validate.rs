@@ -38,6 +38,12 @@ impl FunctionSpec {
         }
         self.validate_environment(base, &mut errors);
         self.validate_egress(base, &mut errors);
+        if self.runtime != Runtime::Wasm && self.entrypoint.as_deref().is_some_and(|entry| !is_entrypoint(entry)) {
+            errors.push(FieldError::new(
+                format!("{base}/entrypoint"),
+                "an entry point is `file.export` below the source's folder, such as `handler.handler` or `src/app.main`",
+            ));
+        }
         if self.runtime == Runtime::Wasm && self.entrypoint.is_some() {
             errors.push(FieldError::new(
                 format!("{base}/entrypoint"),
@@ -93,6 +99,21 @@ pub fn escape_pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+/// Folders of letters, digits and `_-.`, none of which begins with a dot; then the export, which is an identifier.
+fn is_entrypoint(text: &str) -> bool {
+    const MAX_ENTRYPOINT_BYTES: usize = 512;
+    let Some((file, export)) = text.rsplit_once('.') else { return false };
+    let segment = |segment: &str| {
+        segment.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+    };
+    let identifier = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+    text.len() <= MAX_ENTRYPOINT_BYTES
+        && file.split('/').all(segment)
+        && export.starts_with(|c: char| identifier(c) && !c.is_ascii_digit())
+        && export.chars().all(identifier)
+}
+
 fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 256
@@ -104,6 +125,21 @@ fn is_variable_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_point_is_a_file_and_an_export() {
+        let pointers = |runtime, entrypoint: &str| {
+            let spec = FunctionSpec { entrypoint: Some(entrypoint.into()), ..FunctionSpec::new(runtime) };
+            spec.validate("").into_iter().map(|e| e.pointer).collect::<Vec<_>>()
+        };
+        for good in ["handler.handler", "src/app.main", "a.b.c", "a-b/c_d.$x"] {
+            assert!(pointers(Runtime::Nodejs20, good).is_empty(), "{good}");
+        }
+        for bad in ["handler", "", ".x", "x.", "../a.b", "/a.b", "a//b.c", "a.1", "a b.c", "a/.b.c", "a\0.b"] {
+            assert_eq!(pointers(Runtime::Python311, bad), ["/entrypoint"], "{bad}");
+        }
+        assert_eq!(pointers(Runtime::Wasm, "a.b"), ["/entrypoint"]);
+    }
 
     #[test]
     fn each_wrong_field_is_named() {

@@ -41,6 +41,19 @@ impl BlobKey {
         Self(format!("functions/{}/{}/{ts}.{extension}", function.namespace, function.name))
     }
 
+    /// `contexts/{ns}/{name}/{ts}.tar.gz`: what a function is built from, beside the user's own files in
+    /// [`BlobKey::source`] of the same instant.
+    pub fn context(function: &FunctionKey, at: Timestamp) -> Self {
+        let ts = at.strftime("%Y%m%dT%H%M%S.%9fZ");
+        Self(format!("contexts/{}/{}/{ts}.tar.gz", function.namespace, function.name))
+    }
+
+    /// Of a build context's key: that of the user's files.
+    pub fn source_of_context(&self) -> Option<Self> {
+        let rest = self.0.strip_prefix("contexts/")?.strip_suffix(".tar.gz")?;
+        Some(Self(format!("functions/{rest}.zip")))
+    }
+
     /// `artifacts/{digest}`: compiled bytes.
     pub fn artifact(digest: &Digest) -> Self {
         Self(format!("artifacts/{digest}"))
@@ -148,6 +161,8 @@ mod tests {
         let (a, b) = (BlobKey::source(&function, at(0), "zip"), BlobKey::source(&function, at(1_000_000), "zip"));
         assert!(a.as_str().ends_with("/f/20060102T150405.000000000Z.zip"), "{a}");
         assert!(a < b);
-        assert_eq!(a.as_str().parse(), Ok(a));
+        assert_eq!(a.as_str().parse(), Ok(a.clone()));
+        assert_eq!(BlobKey::context(&function, at(0)).source_of_context(), Some(a.clone()));
+        assert_eq!(a.source_of_context(), None);
     }
 }

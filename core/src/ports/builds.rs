@@ -16,6 +16,28 @@ use crate::version::VersionNumber;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
+    /// What its owner should know though it is accepted.
+    pub notes: Vec<String>,
+}
+
+/// An archive of source that is to become a build context.
+#[derive(Debug, Clone)]
+pub struct SourceUpload {
+    /// What it is for.
+    pub runtime: Runtime,
+    /// `file.export`, where it is not the default.
+    pub entrypoint: Option<String>,
+    /// Where the archive is. The user's files replace it, packed anew: the same bytes for the same files.
+    pub archive: BlobKey,
+    /// Where the context is to be.
+    pub context: BlobKey,
+}
+
+/// What an archive of source became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// The source hash: equal for equal files, however they were packed.
+    pub source: Digest,
     /// What its owner should know though it is accepted ("the folder `my-function/` was stripped").
     pub notes: Vec<String>,
 }
@@ -95,6 +117,8 @@ pub trait Builds: Send + Sync {
     }
     /// Checks the structure of an upload at once: never runs it, never compiles it.
     async fn check(&self, runtime: Runtime, source: &BlobKey) -> Result<Checked, BuildError>;
+    /// Checks an archive of source at once and makes a build context of it: never runs it.
+    async fn prepare(&self, upload: SourceUpload) -> Result<Prepared, BuildError>;
     /// Builds. Dropping the future ends the build and leaves nothing behind.
     async fn build(&self, job: BuildJob) -> Result<Built, BuildError>;
 }

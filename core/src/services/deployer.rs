@@ -22,7 +22,7 @@ use crate::artifact::PrivateKey;
 use crate::function::{Function, Phase};
 use crate::names::SecretName;
 use crate::page::{MAX_LIMIT, PageRequest};
-use crate::ports::{Blobs, Builds, Clock, Event, Logs, Records, Secrets, Store};
+use crate::ports::{Blobs, Builds, Clock, Event, Logs, Records, Secrets, Store, Workloads};
 use crate::tenant::Namespace;
 
 /// The first pause after a failure of the platform; it doubles up to [`MAX_BACKOFF`].
@@ -37,6 +37,7 @@ pub(super) struct Deps {
     pub(super) secrets: Arc<dyn Secrets>,
     pub(super) logs: Arc<dyn Logs>,
     pub(super) builds: Arc<dyn Builds>,
+    pub(super) workloads: Arc<dyn Workloads>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signing_key: Arc<PrivateKey>,
     pub(super) routes: Arc<Routes>,

@@ -12,7 +12,7 @@ use super::{Namespaces, Route, Routes, Settings};
 use crate::function::{Function, FunctionSpec, Phase};
 use crate::names::FunctionName;
 use crate::page::{Page, PageRequest};
-use crate::ports::{self, BlobKey, Blobs, Builds, Clock, NewVersion, Records, Store};
+use crate::ports::{self, BlobKey, Blobs, Builds, Clock, NewVersion, Records, Store, Workloads};
 use crate::problem::{Code, FieldError, Problem};
 use crate::resource::ResourceVersion;
 use crate::tenant::Namespace;
@@ -27,6 +27,7 @@ pub(super) struct Deps {
     pub(super) records: Arc<dyn Records>,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) builds: Arc<dyn Builds>,
+    pub(super) workloads: Arc<dyn Workloads>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) routes: Arc<Routes>,
     pub(super) gate: Gate,
@@ -109,8 +110,10 @@ impl Functions {
                 if !errors.is_empty() {
                     return Err(Problem::invalid(errors));
                 }
-                let code = (present.spec.s3_key.clone(), present.spec.sha256);
-                Ok(FunctionSpec { s3_key: code.0, sha256: code.1, ..spec.clone() })
+                // A runtime of another kind can't be given this code: it waits for an upload, and the live version serves on.
+                let code = Some(&present.spec).filter(|present| present.runtime.code() == spec.runtime.code());
+                let (s3_key, sha256) = (code.and_then(|spec| spec.s3_key.clone()), code.and_then(|spec| spec.sha256));
+                Ok(FunctionSpec { s3_key, sha256, ..spec.clone() })
             })
             .await?;
         Ok(self.shown(function))
@@ -182,11 +185,13 @@ impl Functions {
 
     fn validate(&self, spec: &FunctionSpec) -> Result<(), Problem> {
         let mut errors = spec.validate("/spec");
-        if !self.0.builds.supports(spec.runtime) {
-            errors.push(FieldError::new(
-                "/spec/runtime",
-                format!("this release has no `{}` yet; build a component and use `wasm`", spec.runtime),
-            ));
+        let supported = match spec.runtime.is_wasm() {
+            true if self.0.builds.supports(spec.runtime) => Ok(()),
+            true => Err(format!("this platform has no `{}`; build a component and use `wasm`", spec.runtime)),
+            false => self.0.workloads.supports(spec.runtime),
+        };
+        if let Err(why) = supported {
+            errors.push(FieldError::new("/spec/runtime", why));
         }
         if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
     }

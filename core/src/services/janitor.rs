@@ -1,4 +1,4 @@
-//! Collects what nothing needs: old versions, their code and artifacts, rows of functions that are gone, old invocations.
+//! Collects what nothing needs: old versions, their code, artifacts and images, rows of functions that are gone, old invocations.
 //!
 //! Nothing that a version needs is collected: blobs are deleted only if no version refers to them, and only while no
 //! upload or build is between storing a blob and referring to it ([`Gate`]).
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::Settings;
 use crate::function::Function;
 use crate::page::{MAX_LIMIT, PageRequest};
-use crate::ports::{self, Blobs, Clock, Event, Records, Store};
+use crate::ports::{self, Blobs, Clock, Event, Records, Store, Workloads};
 use crate::version::{VersionNumber, VersionState};
 
 /// How often it looks.
@@ -38,6 +38,7 @@ pub(super) struct Deps {
     pub(super) functions: Arc<dyn Store<Function>>,
     pub(super) records: Arc<dyn Records>,
     pub(super) blobs: Arc<dyn Blobs>,
+    pub(super) workloads: Arc<dyn Workloads>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) gate: Gate,
     pub(super) settings: Arc<Settings>,
@@ -134,19 +135,47 @@ impl Janitor {
         let (mut keys, artifacts) = self.0.records.references().await?;
         // Between a change and its version a spec may be the only one to refer to its code.
         keys.extend(self.functions().await.into_iter().filter_map(|function| function.spec.s3_key));
+        // A context is needed together with the user's own files.
+        let files: Vec<_> = keys
+            .iter()
+            .filter_map(|key| key.parse::<ports::BlobKey>().ok()?.source_of_context())
+            .map(|key| key.to_string())
+            .collect();
+        keys.extend(files);
         let needed = |key: &ports::BlobKey| match key.as_str().split_once('/') {
-            Some(("functions", _)) => keys.contains(key.as_str()),
+            Some(("functions" | "contexts", _)) => keys.contains(key.as_str()),
             Some(("artifacts", digest)) => digest.parse().is_ok_and(|digest| artifacts.contains(&digest)),
             _ => true,
         };
-        for prefix in ["functions/", "artifacts/"] {
+        for prefix in ["functions/", "contexts/", "artifacts/"] {
             let found: Vec<_> = self.0.blobs.list(prefix).await?.try_collect().await?;
             for key in found.iter().filter(|key| !needed(key)) {
                 self.0.blobs.delete(key).await?;
             }
         }
+        self.0.workloads.collect(&self.images().await?).await?;
         self.sweep_build_logs().await?;
         Ok(true)
+    }
+
+    /// Images that versions need.
+    async fn images(&self) -> ports::Result<BTreeSet<String>> {
+        let mut images = BTreeSet::new();
+        for function in self.functions().await {
+            let mut page = PageRequest { limit: MAX_LIMIT, cursor: None };
+            loop {
+                let versions = self.0.records.versions(function.metadata.uid, page).await?;
+                images.extend(versions.items.into_iter().filter_map(|version| match version.state {
+                    VersionState::Ready { image, .. } => image,
+                    _ => None,
+                }));
+                match versions.next {
+                    Some(next) => page = PageRequest { limit: MAX_LIMIT, cursor: Some(next) },
+                    None => break,
+                }
+            }
+        }
+        Ok(images)
     }
 
     /// Build logs are named by uid and version: they go with them.

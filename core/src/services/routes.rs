@@ -19,7 +19,7 @@ use crate::call::Target;
 use crate::digest::Digest;
 use crate::function::{Function, Phase};
 use crate::names::{FunctionKey, SecretName};
-use crate::ports::{self, Event, Invoker, Records, Resources, Secrets};
+use crate::ports::{self, Event, Invoker, Records, Resources, Secrets, Workloads};
 use crate::tenant::Namespace;
 use crate::trigger::Trigger;
 use crate::version::{Revision, VersionNumber, VersionState};
@@ -58,6 +58,7 @@ pub(super) struct Deps {
     pub(super) records: Arc<dyn Records>,
     pub(super) secrets: Arc<dyn Secrets>,
     pub(super) invoker: Arc<dyn Invoker>,
+    pub(super) workloads: Arc<dyn Workloads>,
     /// Artifacts of another engine can't be served.
     pub(super) engine: Digest,
 }
@@ -191,12 +192,15 @@ impl Routes {
 
     /// A target for a version, for trying it before it goes live.
     pub(super) fn target(&self, revision: Arc<Revision>) -> Arc<dyn Target> {
-        self.deps.invoker.target(revision)
+        match revision.runtime().is_wasm() {
+            true => self.deps.invoker.target(revision),
+            false => self.deps.workloads.target(revision),
+        }
     }
 
     /// Makes a version live, unless a newer one of the same function is.
     pub(super) fn activate(&self, revision: Arc<Revision>) {
-        let target = self.deps.invoker.target(revision.clone());
+        let target = self.target(revision.clone());
         let writer = self.writer();
         self.replace(&writer, &revision.function, |route| {
             if route.uid != revision.uid
@@ -340,7 +344,7 @@ impl Routes {
             match environment(self.deps.secrets.as_ref(), namespace, plain, &old.spec.secret_refs).await {
                 Ok(Ok(env)) => {
                     let fresh = Arc::new(Revision { env, ..old.as_ref().clone() });
-                    let target = self.deps.invoker.target(fresh.clone());
+                    let target = self.target(fresh.clone());
                     let writer = self.writer();
                     self.replace(&writer, &old.function, |route| {
                         let same = route.live.as_ref().is_some_and(|now| Arc::ptr_eq(&now.revision, old));

@@ -236,7 +236,11 @@ class Runner {
     } else {
       const { type, text, stack } = describe(error);
       logs.platform('error', 'the handler raised an exception', call.requestId, { errorType: type, error: text, stack });
-      this.#problem(call, 'function_error', text === '' ? type : `${type}: ${text}`);
+      if (isOutOfMemory(error)) {
+        this.#problem(call, 'out_of_memory', 'the function wanted more memory than there is (memoryMb)');
+      } else {
+        this.#problem(call, 'function_error', text === '' ? type : `${type}: ${text}`);
+      }
     }
     this.#stop(call);
   }
@@ -304,6 +308,14 @@ function describe(error) {
   const type = error.name && error.name !== 'Error' ? String(error.name) : own || 'Error';
   const lines = String(error.stack ?? '').split('\n').filter((line) => !line.includes(__dirname));
   return { type, text: String(error.message), stack: lines.join('\n') };
+}
+
+/** What V8 throws where a buffer can't be had; where its own heap is full it ends the process. */
+function isOutOfMemory(error) {
+  return (
+    error?.code === 'ERR_MEMORY_ALLOCATION_FAILED' ||
+    (error instanceof RangeError && error.message === 'Array buffer allocation failed')
+  );
 }
 
 module.exports = { Runner, describe };

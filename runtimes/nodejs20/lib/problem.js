@@ -13,6 +13,7 @@ const CODES = {
   concurrency_exceeded: [429, 'Too many calls at once', true],
   headers_too_large: [431, "The request's headers are too large", true],
   function_error: [500, 'The function raised an error', false],
+  out_of_memory: [500, 'The function ran out of memory', true],
   bad_response: [502, "The function's response is not valid", true],
   shutting_down: [503, 'The host is shutting down', true],
   deadline_exceeded: [504, 'The function took too long', true],

@@ -285,7 +285,10 @@ class Runner:
             kind, text = type(error).__name__, str(error)
             logs.platform("error", "the handler raised an exception", call.request_id, errorType=kind, error=text,
                           stack=logs.stack(error))
-            self._problem(call, "function_error", f"{kind}: {text}" if text else kind)
+            if isinstance(error, MemoryError):
+                self._problem(call, "out_of_memory", "the function wanted more memory than there is (memoryMb)")
+            else:
+                self._problem(call, "function_error", f"{kind}: {text}" if text else kind)
 
     def _problem(self, call, code, detail):
         if call.over:

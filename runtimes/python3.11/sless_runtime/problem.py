@@ -15,6 +15,7 @@ CODES = {
     "concurrency_exceeded": (429, "Too many calls at once", True),
     "headers_too_large": (431, "The request's headers are too large", True),
     "function_error": (500, "The function raised an error", False),
+    "out_of_memory": (500, "The function ran out of memory", True),
     "not_implemented": (501, "Not supported by the runtime", False),
     "bad_response": (502, "The function's response is not valid", True),
     "unhealthy": (503, "The function is stuck", False),

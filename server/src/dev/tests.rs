@@ -10,6 +10,20 @@ use tokio::sync::oneshot;
 
 use super::*;
 
+/// Of a builder that is none.
+fn config(data: &Path) -> DevConfig {
+    DevConfig {
+        data: data.into(),
+        port: 0,
+        internal_port: 0,
+        builder: vec!["/bin/false".into()],
+        launcher: Launcher { program: "/bin/false".into(), args: Vec::new() },
+        toolchains: Toolchains::default(),
+        build_env: Vec::new(),
+        idle: Duration::from_secs(1),
+    }
+}
+
 #[test]
 fn the_file_is_its_owners_alone_and_reads_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -60,9 +74,7 @@ async fn a_taken_port_is_named_with_its_option() {
 async fn a_folder_in_use_is_named_with_its_user() {
     let folder = tempfile::tempdir().unwrap();
     let opened = embedded::open(folder.path(), embedded::Options::default()).await.unwrap();
-    let config =
-        DevConfig { data: folder.path().into(), port: 0, internal_port: 0, builder: vec!["/bin/false".into()] };
-    let error = run(config, |_| panic!("not ready"), Shutdown::default()).await.unwrap_err();
+    let error = run(config(folder.path()), |_| panic!("not ready"), Shutdown::default()).await.unwrap_err();
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     assert!(error.remedy().unwrap().contains("--data"));
     opened.close().await;
@@ -71,9 +83,7 @@ async fn a_folder_in_use_is_named_with_its_user() {
 #[tokio::test]
 async fn a_program_that_is_no_builder_is_found_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let config =
-        DevConfig { data: folder.path().into(), port: 0, internal_port: 0, builder: vec!["/bin/false".into()] };
-    let error = run(config, |_| panic!("not ready"), Shutdown::default()).await.unwrap_err().to_string();
+    let error = run(config(folder.path()), |_| panic!("not ready"), Shutdown::default()).await.unwrap_err().to_string();
     assert!(error.contains("start builds") && error.contains("/bin/false"), "{error}");
 }
 
@@ -109,7 +119,7 @@ async fn a_host_that_panicked_is_replaced_and_its_functions_answer_again() {
     let logs = Arc::new(Panicking { inner: opened.logs.clone(), now: AtomicBool::new(false) });
     opened.logs = logs.clone();
     let builder = vec![sless_tests::dev::built("sless-builder").into()];
-    let config = DevConfig { data: data.clone(), port: 0, internal_port: 0, builder };
+    let config = DevConfig { builder, ..config(&data) };
     let (shutdown, starts) = (Shutdown::default(), Arc::new(AtomicUsize::new(0)));
     let (tell, told) = oneshot::channel();
     let (stop, begun) = (shutdown.clone(), starts.clone());

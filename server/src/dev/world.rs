@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sless_adapters::builds::{self, LocalBuilds};
 use sless_adapters::embedded::{self, Embedded};
+use sless_adapters::workloads::local::{self, LocalWorkloads};
 use sless_api::{Api, ApiSettings};
 use sless_core::artifact::PrivateKey;
 use sless_core::auth::{Config, Mode, Verifier};
@@ -43,6 +44,7 @@ pub(super) enum Ended {
 /// Everything of one process, not serving yet.
 pub(super) struct World {
     host: Arc<Host>,
+    workloads: Arc<LocalWorkloads>,
     services: Services,
     api: Api,
     background: CancellationToken,
@@ -59,6 +61,7 @@ impl World {
     ) -> anyhow::Result<Self> {
         let key = Arc::new(PrivateKey::from_bytes(&embedded::key_file(data, SIGNING_KEY)?));
         let builds = start_builds(config, data, opened).await?;
+        let workloads = Arc::new(start_workloads(config, data, opened)?);
         let host = Host::new(
             sless_host::Settings::default(),
             sless_host::Deps {
@@ -79,6 +82,7 @@ impl World {
             logs: opened.logs.clone(),
             builds: Arc::new(builds),
             invoker: host.clone(),
+            workloads: workloads.clone(),
             clock: opened.clock.clone(),
             signing_key: key,
             settings: services::Settings {
@@ -96,7 +100,7 @@ impl World {
         let api = Api::new(services.clone(), Arc::new(verifier), settings);
         let stop = CancellationToken::new();
         let running = tokio::spawn(run_background(background, stop.clone()));
-        Ok(Self { host, services, api, background: stop, running })
+        Ok(Self { host, workloads, services, api, background: stop, running })
     }
 
     pub(super) fn services(&self) -> Services {
@@ -112,7 +116,7 @@ impl World {
         began: impl Future<Output = anyhow::Result<()>>,
         shutdown: &Shutdown,
     ) -> anyhow::Result<Ended> {
-        let Self { host, services, api, background, mut running } = self;
+        let Self { host, workloads, services, api, background, mut running } = self;
         let (stop, stop_internal) = (CancellationToken::new(), CancellationToken::new());
         let serving_internal = tokio::spawn(sless_api::serve_internal(internal, api.clone(), stop_internal.clone()));
         let mut serving = JoinSet::new();
@@ -138,7 +142,7 @@ impl World {
             stop.cancel();
             while serving.join_next().await.is_some() {}
             tracing::debug!("connections have ended");
-            host.drain(DRAIN_GRACE).await;
+            tokio::join!(host.drain(DRAIN_GRACE), workloads.drain(DRAIN_GRACE));
             tracing::debug!("calls have ended");
             background.cancel();
             if !running.is_finished() {
@@ -158,6 +162,17 @@ impl World {
 
 async fn run_background(background: Background, stop: CancellationToken) {
     background.run(stop).await;
+}
+
+fn start_workloads(config: &DevConfig, data: &Path, opened: &Embedded) -> anyhow::Result<LocalWorkloads> {
+    let settings = local::Settings {
+        toolchains: config.toolchains.clone(),
+        build_env: config.build_env.clone(),
+        idle: config.idle,
+        ..local::Settings::new(data.join("workloads"), config.launcher.clone())
+    };
+    let (blobs, logs, clock) = (opened.blobs.clone(), opened.logs.clone(), opened.clock.clone());
+    LocalWorkloads::start(settings, blobs, logs, clock).context("start workloads")
 }
 
 async fn start_builds(config: &DevConfig, data: &Path, opened: &Embedded) -> anyhow::Result<LocalBuilds> {

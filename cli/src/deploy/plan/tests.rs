@@ -106,7 +106,7 @@ fn a_file_that_names_another_component_says_nothing_of_this_one() {
     let (_outer, folder) = folder(files);
     assert_eq!(plan(&folder.join("a.wasm"), &[]).unwrap().name.as_str(), "of-a");
     assert_eq!(plan(&folder.join("b.wasm"), &[]).unwrap().name.as_str(), "b");
-    assert_eq!(plan(&folder.join("sless.toml"), &[]).unwrap().component, folder.join("a.wasm"));
+    assert_eq!(plan(&folder.join("sless.toml"), &[]).unwrap().code.file(), folder.join("a.wasm"));
 }
 
 #[test]
@@ -134,7 +134,26 @@ fn a_rust_project_is_deployed_from_its_newest_component() {
     let old = fs::File::options().append(true).open(release.join("old.wasm")).unwrap();
     old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let plan = plan(&folder, &[]).unwrap();
-    assert_eq!((plan.component, plan.name.as_str()), (release.join("new.wasm"), "my-app"));
+    assert_eq!((plan.code.file(), plan.name.as_str()), (release.join("new.wasm").as_path(), "my-app"));
+}
+
+#[test]
+fn source_is_packed_and_one_file_names_its_entry_point() {
+    let (_outer, folder) = folder(&[
+        ("handler.py", b"def handler(event, context): pass"),
+        ("app.py", b"def handler(event, context): pass"),
+        ("sless.toml", b"runtime = \"python3.11\"\nmemoryMb = 64\n"),
+    ]);
+    let all = plan(&folder, &[]).unwrap();
+    let spec = all.spec(None);
+    assert_eq!((spec.runtime, spec.entrypoint, spec.memory_mb), (Runtime::Python311, None, 64));
+    assert_eq!(all.code.file().file_name().unwrap(), "my-app.zip");
+    let one = plan(&folder.join("app.py"), &["--runtime", "wasm-python"]).unwrap();
+    assert_eq!((one.name.as_str(), one.spec(None).entrypoint.as_deref()), ("app", Some("app.handler")));
+    let named = plan(&folder.join("app.py"), &["--runtime", "wasm-python", "--entrypoint", "app.main"]).unwrap();
+    assert_eq!(named.spec(None).entrypoint.as_deref(), Some("app.main"));
+    let other = plan(&folder.join("app.py"), &["--runtime", "nodejs20"]).unwrap_err();
+    assert!(other.text().contains("--runtime python3.11"), "{}", other.text());
 }
 
 #[test]
@@ -151,7 +170,11 @@ fn what_can_not_be_deployed_says_what_to_do() {
     assert!(text.contains("gone.wasm, which is not there") && text.contains(CARGO_BUILD), "{text}");
     let text = say(&[("readme.md", b"")], "");
     assert!(text.contains("neither a sless.toml nor a Cargo.toml"), "{text}");
-    let text = say(&[("handler.py", b"def handler(): pass")], "handler.py");
+    for path in ["handler.py", ""] {
+        let text = say(&[("handler.py", b"def handler(): pass")], path);
+        assert!(text.contains("--runtime wasm-python or --runtime python3.11"), "{text}");
+    }
+    let text = say(&[("text.wasm", b"text")], "text.wasm");
     assert!(text.contains("is not a WebAssembly component"), "{text}");
     let text = say(&[("x", b"")], "missing.wasm");
     assert!(text.contains("missing.wasm: No such file"), "{text}");

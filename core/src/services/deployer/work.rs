@@ -12,7 +12,7 @@ use crate::function::{Function, FunctionStatus, Phase};
 use crate::names::FunctionKey;
 use crate::outcome::{Failure, Outcome};
 use crate::page::PageRequest;
-use crate::ports::{self, BlobKey, BuildError, BuildJob, Built};
+use crate::ports::{self, BlobKey, BuildError, BuildJob, Built, Image};
 use crate::resource::{Condition, ConditionStatus, set_condition};
 use crate::services::functions::{new_version, source_bytes_of, source_key};
 use crate::services::routes;
@@ -146,6 +146,9 @@ impl Worker {
             VersionState::Ready { artifact: Some(artifact), .. } if self.serves(artifact).await? => {
                 return Ok(Ok(version));
             }
+            VersionState::Ready { image: Some(image), .. } if self.deps.workloads.exists(image).await? => {
+                return Ok(Ok(version));
+            }
             _ => {}
         }
         let (Some(source), Some(sha256)) = (source_key(&function.spec), function.spec.sha256) else {
@@ -156,22 +159,59 @@ impl Worker {
         };
         // Between storing the artifact and referring to it nothing may be collected.
         let _open = self.deps.gate.hold().await;
+        if !function.spec.runtime.is_wasm() {
+            return self.imaged(function, version, source, sha256).await;
+        }
         let engine = self.deps.builds.engine();
         let found = self.deps.records.find_artifact(self.key.namespace, &sha256, &engine).await?;
         if let Some(artifact) = found
             && self.serves(&artifact).await?
         {
             let artifact = self.signed(artifact.digest, artifact.size_bytes, artifact.wasm, artifact.engine);
-            return Ok(Ok(self.ready(version, artifact, None).await?));
+            return Ok(Ok(self
+                .ready(version, VersionState::Ready { artifact: Some(artifact), image: None }, None)
+                .await?));
         }
-        self.say(
-            function,
-            |status| status.phase = Phase::Building,
-            ("Built", ConditionStatus::Unknown, "Building", "the version is being built"),
-        )
-        .await?;
+        self.say_building(function).await?;
         let _turn = self.building.acquire().await;
-        let job = BuildJob {
+        match self.deps.builds.build(self.job(function, &version, source, sha256)).await {
+            Ok(built) => {
+                self.keep_log(&version, &built.log).await?;
+                let Built { artifact, size_bytes, wasm, engine, took, .. } = built;
+                let artifact = self.signed(artifact, size_bytes, wasm, engine);
+                let state = VersionState::Ready { artifact: Some(artifact), image: None };
+                Ok(Ok(self.ready(version, state, Some(took.as_millis() as u64)).await?))
+            }
+            Err(BuildError::Rejected { reason, log }) => Ok(Err(self.failed(&version, reason, &log).await?)),
+            Err(BuildError::TooLarge { reason }) => Ok(Err(self.failed(&version, reason, "").await?)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The version of a container function with its image, building that where it is not there yet.
+    async fn imaged(
+        &self,
+        function: &Function,
+        version: Version,
+        source: BlobKey,
+        sha256: Digest,
+    ) -> Result<Result<Version, Refusal>, Error> {
+        self.say_building(function).await?;
+        let _turn = self.building.acquire().await;
+        match self.deps.workloads.build(self.job(function, &version, source, sha256)).await {
+            Ok(Image { name, log, took, .. }) => {
+                self.keep_log(&version, &log).await?;
+                let state = VersionState::Ready { artifact: None, image: Some(name) };
+                Ok(Ok(self.ready(version, state, took.map(|took| took.as_millis() as u64)).await?))
+            }
+            Err(BuildError::Rejected { reason, log }) => Ok(Err(self.failed(&version, reason, &log).await?)),
+            Err(BuildError::TooLarge { reason }) => Ok(Err(self.failed(&version, reason, "").await?)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn job(&self, function: &Function, version: &Version, source: BlobKey, sha256: Digest) -> BuildJob {
+        BuildJob {
             function: self.key.clone(),
             uid: self.uid,
             version: version.number,
@@ -179,18 +219,16 @@ impl Worker {
             entrypoint: function.spec.entrypoint.clone(),
             source,
             sha256,
-        };
-        match self.deps.builds.build(job).await {
-            Ok(built) => {
-                self.keep_log(&version, &built.log).await?;
-                let Built { artifact, size_bytes, wasm, engine, took, .. } = built;
-                let artifact = self.signed(artifact, size_bytes, wasm, engine);
-                Ok(Ok(self.ready(version, artifact, Some(took.as_millis() as u64)).await?))
-            }
-            Err(BuildError::Rejected { reason, log }) => Ok(Err(self.failed(&version, reason, &log).await?)),
-            Err(BuildError::TooLarge { reason }) => Ok(Err(self.failed(&version, reason, "").await?)),
-            Err(error) => Err(error.into()),
         }
+    }
+
+    async fn say_building(&self, function: &Function) -> ports::Result<()> {
+        self.say(
+            function,
+            |status| status.phase = Phase::Building,
+            ("Built", ConditionStatus::Unknown, "Building", "the version is being built"),
+        )
+        .await
     }
 
     /// Whether an artifact is for the present engine, and there.
@@ -204,8 +242,7 @@ impl Worker {
         ArtifactRef { digest, size_bytes, wasm, engine, signature }
     }
 
-    async fn ready(&self, version: Version, artifact: ArtifactRef, build_ms: Option<u64>) -> ports::Result<Version> {
-        let state = VersionState::Ready { artifact: Some(artifact), image: None };
+    async fn ready(&self, version: Version, state: VersionState, build_ms: Option<u64>) -> ports::Result<Version> {
         self.deps.records.set_version_state(self.uid, version.number, state.clone(), build_ms).await?;
         Ok(Version { state, build_ms: build_ms.or(version.build_ms), ..version })
     }

@@ -1,0 +1,3 @@
+//! `Workloads`: [`local`], processes of this machine.
+
+pub mod local;
