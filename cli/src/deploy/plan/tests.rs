@@ -188,7 +188,7 @@ fn the_build_command_makes_the_component_that_is_deployed() {
     let (_outer, folder) = folder(&[("sless.toml", manifest)]);
     let without = plan(&folder, &["--no-build"]).unwrap_err();
     assert!(without.text().contains("out.wasm, which is not there"), "{}", without.text());
-    assert_eq!(plan(&folder, &[]).unwrap().component, folder.join("out.wasm"));
+    assert_eq!(plan(&folder, &[]).unwrap().code.file(), folder.join("out.wasm"));
     // It runs at each deploy, and not when the component itself is named.
     fs::write(folder.join("sless.toml"), "build = \"echo no; exit 3\"\ncomponent = \"out.wasm\"\n").unwrap();
     assert!(plan(&folder.join("out.wasm"), &[]).is_ok());
