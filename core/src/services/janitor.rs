@@ -44,6 +44,21 @@ pub(super) struct Deps {
     pub(super) settings: Arc<Settings>,
 }
 
+/// What is looked at of a function. There may be very many, and whole ones are some kilobytes each.
+struct Known {
+    uid: Uuid,
+    generation: u64,
+    live: Option<VersionNumber>,
+    s3_key: Option<String>,
+}
+
+impl Known {
+    fn of(function: Function) -> Self {
+        let Function { metadata, spec, status } = function;
+        Self { uid: metadata.uid, generation: metadata.generation, live: status.version, s3_key: spec.s3_key }
+    }
+}
+
 /// The collector.
 pub struct Janitor(Deps);
 
@@ -75,10 +90,10 @@ impl Janitor {
     /// One round. False where blobs had to be left since something was under way.
     pub(super) async fn round(&self) -> ports::Result<bool> {
         let functions = self.functions().await;
-        let present: BTreeSet<Uuid> = functions.iter().map(|function| function.metadata.uid).collect();
+        let present: BTreeSet<Uuid> = functions.iter().map(|function| function.uid).collect();
         for uid in self.0.records.function_uids().await?.difference(&present) {
             // Made after the list was read, perhaps: ask once more, by what is there now.
-            if !self.functions().await.iter().any(|function| function.metadata.uid == *uid) {
+            if !self.functions().await.iter().any(|function| function.uid == *uid) {
                 self.0.records.delete_function(*uid).await?;
             }
         }
@@ -92,9 +107,10 @@ impl Janitor {
     }
 
     /// All functions that are there: the watch's first part is a list over all namespaces.
-    async fn functions(&self) -> Vec<Function> {
+    async fn functions(&self) -> Vec<Known> {
         use futures::StreamExt;
-        let applied = |event| async move { if let Event::Applied(function) = event { Some(function) } else { None } };
+        let applied =
+            |event| async move { if let Event::Applied(function) = event { Some(Known::of(function)) } else { None } };
         self.0
             .functions
             .watch()
@@ -105,15 +121,15 @@ impl Janitor {
     }
 
     /// Deletes a function's oldest versions beyond the setting, never the live one nor one that is still on its way.
-    async fn trim(&self, function: &Function) -> ports::Result<()> {
-        let uid = function.metadata.uid;
+    async fn trim(&self, function: &Known) -> ports::Result<()> {
+        let uid = function.uid;
         let mut page = PageRequest { limit: MAX_LIMIT, cursor: None };
         let (mut kept, mut old) = (0, Vec::<VersionNumber>::new());
         loop {
             let versions = self.0.records.versions(uid, page).await?;
             for version in versions.items {
-                let needed = function.status.version == Some(version.number)
-                    || version.generation == function.metadata.generation
+                let needed = function.live == Some(version.number)
+                    || version.generation == function.generation
                     || matches!(version.state, VersionState::Pending);
                 if kept < self.0.settings.versions_kept || needed {
                     kept += usize::from(!needed);
@@ -134,7 +150,7 @@ impl Janitor {
         let Ok(_closed) = self.0.gate.0.clone().try_write_owned() else { return Ok(false) };
         let (mut keys, artifacts) = self.0.records.references().await?;
         // Between a change and its version a spec may be the only one to refer to its code.
-        keys.extend(self.functions().await.into_iter().filter_map(|function| function.spec.s3_key));
+        keys.extend(self.functions().await.into_iter().filter_map(|function| function.s3_key));
         // A context is needed together with the user's own files.
         let files: Vec<_> = keys
             .iter()
@@ -164,7 +180,7 @@ impl Janitor {
         for function in self.functions().await {
             let mut page = PageRequest { limit: MAX_LIMIT, cursor: None };
             loop {
-                let versions = self.0.records.versions(function.metadata.uid, page).await?;
+                let versions = self.0.records.versions(function.uid, page).await?;
                 images.extend(versions.items.into_iter().filter_map(|version| match version.state {
                     VersionState::Ready { image, .. } => image,
                     _ => None,
@@ -180,7 +196,7 @@ impl Janitor {
 
     /// Build logs are named by uid and version: they go with them.
     async fn sweep_build_logs(&self) -> ports::Result<()> {
-        let present: BTreeSet<Uuid> = self.functions().await.iter().map(|function| function.metadata.uid).collect();
+        let present: BTreeSet<Uuid> = self.functions().await.iter().map(|function| function.uid).collect();
         let found: Vec<_> = self.0.blobs.list("build-logs/").await?.try_collect().await?;
         for key in found {
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
