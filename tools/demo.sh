@@ -25,8 +25,9 @@ say "Set-up: system packages and the guests' compiler"
 tools/setup.sh
 say "Build: sless and the examples"
 # Of the whole workspace, as the tests build it: cargo unifies features over a build, so both share every dependency.
-cargo build --workspace --bin sless
+cargo build --workspace --bins
 cargo xtask guests
+cargo xtask engines
 sless=$CARGO_TARGET_DIR/debug/sless
 
 work=$(mktemp -d)

@@ -18,6 +18,12 @@ command -v curl >/dev/null || missing+=(curl)
 command -v git >/dev/null || missing+=(git)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 
+# Engines of languages (`cargo xtask engines`): QuickJS is C for wasm, and parts of its globals are npm packages.
+command -v clang-19 >/dev/null || missing+=(clang-19 llvm-19)
+[ -e /usr/include/wasm32-wasi/stdlib.h ] || missing+=(wasi-libc)
+compgen -G '/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a' >/dev/null || missing+=(libclang-rt-19-dev-wasm32)
+command -v npm >/dev/null || missing+=(npm)
+
 if [ ${#missing[@]} != 0 ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     # What the guests' compiler may need is on the list too, so that one round is enough.

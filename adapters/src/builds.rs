@@ -3,9 +3,11 @@
 //! The builder reads a stranger's code in its sandbox; this side fetches the source, waits for the answer with all limits
 //! in hand, checks whatever can be checked of it, and stores the artifact. It does not sign: core does.
 
+mod bundle;
 mod cache;
 mod child;
 mod desk;
+mod engines;
 mod verdict;
 
 use std::ffi::OsString;
@@ -16,15 +18,18 @@ use std::time::Instant;
 use async_trait::async_trait;
 use sless_core::build_protocol::{ARTIFACT_FILE, CONTEXT_FILE, Job, Limits, PACK_FILE, Reply, SOURCE_FILE, Task};
 use sless_core::ports::{self, BlobKey, Blobs, BuildError, BuildJob, Builds, Built, Checked, Prepared, SourceUpload};
-use sless_core::{Digest, Runtime};
+use sless_core::{ArtifactRef, Digest, Runtime};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::child::{Ended, Program};
 use self::desk::{Desk, Desks};
+use self::engines::Engines;
 
 /// How many checks, and how many builds, may wait for their turn. A deploy of a thousand functions at once is well
 /// within; beyond it the platform says that it is busy instead of growing.
 const MAX_WAITING: usize = 1_024;
+/// `file.export` where a function names none.
+const DEFAULT_ENTRYPOINT: &str = "handler.handler";
 
 /// The most bytes of a build context, and of its source packed anew: more than the source itself may have.
 const MAX_CONTEXT_BYTES: u64 = 320 << 20;
@@ -42,6 +47,12 @@ pub struct Settings {
     pub cache_dir: PathBuf,
     /// A folder of packs that everybody's builds read and none writes.
     pub base_cache: Option<PathBuf>,
+    /// The folder of languages' engines, `{runtime}.wasm`. Without it no source can be built.
+    pub engines: Option<PathBuf>,
+    /// `PATH` for the package managers that builds start, where source asks for packages.
+    pub search_path: OsString,
+    /// Where prepared engines are kept. Of this release's own: what is in it is run.
+    pub engine_cache: PathBuf,
     /// What the cache of one namespace may hold.
     pub cache_bytes: u64,
     /// How many builds run at once, and as many checks. Each may use `limits`.
@@ -84,6 +95,7 @@ pub struct LocalBuilds {
     program: Arc<Program>,
     desks: Desks,
     engine: Digest,
+    engines: Engines,
     checks: Turns,
     builds: Turns,
 }
@@ -118,7 +130,16 @@ impl LocalBuilds {
             Err(error) => return Err(failed(error.into())),
         };
         let turns = || Turns::new(settings.max_parallel);
-        Ok(Self { checks: turns(), builds: turns(), program, desks, engine, blobs, settings })
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(work_dir);
+        let engines = Engines::find(
+            settings.engines.as_ref().map(absolute).transpose()?,
+            absolute(&settings.engine_cache)?,
+            engine,
+            program.clone(),
+            settings.limits.clone(),
+        );
+        let engines = engines.map_err(work_dir)?;
+        Ok(Self { checks: turns(), builds: turns(), program, desks, engine, engines, blobs, settings })
     }
 
     /// Brings the source into a file of the desk; answers its digest.
@@ -131,6 +152,40 @@ impl LocalBuilds {
     async fn run(&self, task: Task, desk: Desk) -> Result<(Ended, Desk), BuildError> {
         let job = Job { task, limits: self.settings.limits.clone(), parent: Some(std::process::id()) };
         child::run(&self.program, &job, desk).await.map_err(failed("run the builder"))
+    }
+
+    /// Runs a builder to an answer that is no error.
+    async fn step(&self, task: Task, desk: Desk) -> Result<(Reply, String, Desk), BuildError> {
+        let (ended, desk) = self.run(task, desk).await?;
+        let (reply, log) = verdict::reply(ended, &self.settings.limits)?;
+        Ok((reply, log, desk))
+    }
+
+    /// Builds source over its language's engine, bundled first where the builder says that it has to be.
+    async fn from_source(
+        &self,
+        job: &BuildJob,
+        ready: &engines::Ready,
+        caches: Vec<PathBuf>,
+        desk: Desk,
+    ) -> Result<(Reply, String, Desk), BuildError> {
+        let entrypoint = job.entrypoint.as_deref().unwrap_or(DEFAULT_ENTRYPOINT);
+        let task = |desk: &Desk, bundle: Option<PathBuf>| Task::BuildSource {
+            runtime: job.runtime,
+            entrypoint: entrypoint.to_owned(),
+            input: desk.input(),
+            engine: ready.folder.clone(),
+            bundle,
+            output: desk.output(),
+            caches: caches.clone(),
+        };
+        let (reply, log, desk) = self.step(task(&desk, None), desk).await?;
+        let Reply::NeedsBundle { packages } = reply else { return Ok((reply, log, desk)) };
+        let (desk, said) = self.bundle(entrypoint, packages, desk).await?;
+        desk.renew_output().map_err(failed("make a work folder"))?;
+        let folder = desk.source();
+        let (reply, log, desk) = self.step(task(&desk, Some(folder)), desk).await?;
+        Ok((reply, said + &log, desk))
     }
 
     /// Checks what the builder said of its artifact, and stores it.
@@ -153,6 +208,14 @@ impl LocalBuilds {
 impl Builds for LocalBuilds {
     fn engine(&self) -> Digest {
         self.engine
+    }
+
+    fn supports(&self, runtime: Runtime) -> bool {
+        runtime == Runtime::Wasm || self.engines.has(runtime)
+    }
+
+    fn is_current(&self, runtime: Runtime, artifact: &ArtifactRef) -> bool {
+        artifact.engine == self.engine && self.engines.is_current(runtime, artifact)
     }
 
     async fn check(&self, runtime: Runtime, source: &BlobKey) -> Result<Checked, BuildError> {
@@ -187,27 +250,39 @@ impl Builds for LocalBuilds {
     }
 
     async fn build(&self, job: BuildJob) -> Result<Built, BuildError> {
-        supported(job.runtime)?;
+        let over = match job.runtime {
+            Runtime::WasmJs | Runtime::WasmPython => Some(self.engines.get(job.runtime, &self.desks).await?),
+            runtime => {
+                supported(runtime)?;
+                None
+            }
+        };
         let _turn = self.builds.take().await?;
         let started = Instant::now();
         let desk = self.desks.desk().map_err(failed("make a work folder"))?;
-        if self.fetch(&job.source, &desk).await? != job.sha256 {
+        let source = self.fetch(&job.source, &desk).await?;
+        if over.is_none() && source != job.sha256 {
             return Err(failed("read the source")("its digest is not the one that it was uploaded with"));
         }
         let cache = self.settings.cache_dir.join(job.function.namespace.to_string());
         let caches = std::iter::once(cache.clone()).chain(self.settings.base_cache.clone()).collect();
-        let task = Task::Build { input: desk.input(), output: desk.output(), caches };
-        let (ended, desk) = self.run(task, desk).await?;
-        let (reply, log) = verdict::reply(ended, &self.settings.limits)?;
+        let (reply, log, desk) = match &over {
+            None => self.step(Task::Build { input: desk.input(), output: desk.output(), caches }, desk).await?,
+            Some(ready) => self.from_source(&job, ready, caches, desk).await?,
+        };
         let Reply::Built { wasm, artifact, size_bytes, engine, cache: used } = reply else {
             return Err(failed("build the component")(format!("the builder answered {reply:?}")));
         };
-        if (wasm, engine) != (job.sha256, self.engine) {
+        if engine != self.engine || (over.is_none() && wasm != job.sha256) {
             return Err(failed("build the component")(
                 "the builder answered for another component or engine; was it replaced? restart",
             ));
         }
         self.store(&desk, &artifact, size_bytes).await?;
+        let modules = match &over {
+            None => Vec::new(),
+            Some(ready) => ready.store(&*self.blobs).await?,
+        };
         let limit = self.settings.cache_bytes;
         let kept = tokio::task::spawn_blocking(move || {
             let kept = cache::keep(&cache, &desk.output().join(PACK_FILE), &used.packs, limit);
@@ -218,7 +293,7 @@ impl Builds for LocalBuilds {
         if let Err(error) = kept.await.map_err(std::io::Error::other).and_then(|kept| kept) {
             tracing::warn!(%error, namespace = %job.function.namespace, "compiled functions could not be kept");
         }
-        Ok(Built { artifact, size_bytes, wasm, engine, log, took: started.elapsed() })
+        Ok(Built { artifact, size_bytes, wasm, engine, modules, log, took: started.elapsed() })
     }
 }
 

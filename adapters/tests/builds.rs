@@ -32,6 +32,13 @@ fn main() -> ExitCode {
         test("what_is_wrong_with_the_store_is_not_the_codes_fault", store_at_fault),
         test("a_program_that_is_no_builder_is_not_taken_for_one", no_builder),
     ];
+    let mut trials = trials;
+    let missing = engines().is_none();
+    trials.extend([
+        test("javascript_is_built_over_its_engine", javascript).with_ignored_flag(missing),
+        test("javascript_of_several_files_is_bundled_and_its_faults_have_a_place", bundled).with_ignored_flag(missing),
+        test("source_without_its_engine_is_refused_with_what_to_do", no_engine),
+    ]);
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -56,6 +63,9 @@ fn settings(root: &Path) -> Settings {
         work_dir: root.join("work"),
         cache_dir: root.join("cache"),
         base_cache: None,
+        engines: None,
+        search_path: "/usr/local/bin:/usr/bin:/bin".into(),
+        engine_cache: root.join("engines"),
         cache_bytes: 64 << 20,
         max_parallel: 2,
         limits: Limits::default(),
@@ -167,7 +177,8 @@ async fn checks() -> anyhow::Result<()> {
             "{refused}"
         );
         let refused = world.builds.build(BuildJob { runtime, ..good.clone() }).await.unwrap_err();
-        assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains("release yet")), "{refused}");
+        let told = if runtime.is_wasm() { "cargo xtask engines" } else { "release yet" };
+        assert!(matches!(&refused, BuildError::Rejected { reason, .. } if reason.contains(told)), "{refused}");
     }
     assert_eq!(world.jobs(), Vec::<PathBuf>::new());
     Ok(())
@@ -295,5 +306,98 @@ async fn no_builder() -> anyhow::Result<()> {
     let settings = Settings { program: "/bin/cat".into(), args: vec![], ..settings(root.path()) };
     let refused = LocalBuilds::start(settings, blobs).await;
     assert!(matches!(refused, Err(Error::Builder { .. })));
+    Ok(())
+}
+
+/// Where `cargo xtask engines` puts engines: beside the programs.
+#[expect(clippy::disallowed_methods, reason = "cargo's own variable")]
+fn engines() -> Option<PathBuf> {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).expect("tests lie in deps/ of the profile's folder");
+    // Where `build.build-dir` is set, tests lie there, and programs in the target folder.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let profile = match (target, profile.file_name()) {
+        (Some(target), Some(name)) => target.join(name),
+        _ => profile.to_owned(),
+    };
+    Some(profile.join("engines")).filter(|folder| folder.join("wasm-js.wasm").is_file())
+}
+
+async fn upload_source(blobs: &dyn Blobs, name: &str, files: &[(&str, &str)]) -> anyhow::Result<BuildJob> {
+    let mut context = sless_builder::source::Context::default();
+    for (path, text) in files {
+        context.function.insert(path, text.as_bytes().to_vec())?;
+    }
+    let mut bytes = Vec::new();
+    context.write(&mut bytes)?;
+    Ok(BuildJob { runtime: Runtime::WasmJs, ..upload(blobs, name, bytes).await? })
+}
+
+async fn javascript() -> anyhow::Result<()> {
+    let world = World::new(|settings| settings.engines = engines()).await?;
+    assert!(world.builds.supports(Runtime::WasmJs));
+    let build = async |name: &str, text: &str| {
+        let job = upload_source(&*world.blobs, name, &[("handler.js", text), ("README.md", "#")]).await?;
+        anyhow::Ok(world.builds.build(job).await)
+    };
+    let one = build("one", "exports.handler = () => 1;").await??;
+    let two = build("two", "export const handler = () => 2;").await??;
+    assert_ne!(one.artifact, two.artifact);
+    assert_eq!(one.modules, two.modules, "one engine for all");
+    assert_eq!(one.modules.len(), 1);
+    for digest in [one.artifact, two.artifact, one.modules[0].artifact] {
+        assert!(world.blobs.exists(&BlobKey::artifact(&digest)).await?);
+    }
+    assert!(one.size_bytes < 4 << 20, "{}", one.size_bytes);
+    let again = build("one", "exports.handler = () => 1;").await??;
+    assert_eq!((again.artifact, again.wasm), (one.artifact, one.wasm), "the same source is the same artifact");
+
+    for (text, told) in [
+        ("exports.handler = () => {\n  return 1 +;\n};", "handler.js:2: SyntaxError"),
+        ("null.x;", "handler.js:1: TypeError"),
+        ("exports.other = 1;", "handler.js exports no `handler`"),
+    ] {
+        match build("bad", text).await? {
+            Err(BuildError::Rejected { reason, .. }) => assert!(reason.contains(told), "{reason}"),
+            other => anyhow::bail!("{text}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+async fn bundled() -> anyhow::Result<()> {
+    let world = World::new(|settings| settings.engines = engines()).await?;
+    let build = async |files: &[(&str, &str)]| {
+        let job = upload_source(&*world.blobs, "several", files).await?;
+        anyhow::Ok(world.builds.build(job).await)
+    };
+    build(&[
+        ("handler.ts", "import { twice } from './lib/twice';\nexport const handler = (e: { path: string }): string => twice(e.path);"),
+        ("lib/twice.js", "const { format } = require('node:util');\nexports.twice = (text) => format('%s%s', text, text);"),
+    ])
+    .await??;
+    for (files, told) in [
+        (&[("handler.js", "\nimport './no.js';")][..], "handler.js:2: Could not resolve \"./no.js\"; add that file"),
+        (&[("handler.js", "require('left-pad')")], "handler.js:1: Could not resolve \"left-pad\"; add the package"),
+        (&[("handler.js", "import './a.js';"), ("a.js", "\n\nnull.x;")], "a.js:3: TypeError"),
+        // Files of the machine are out of its reach.
+        (&[("handler.js", "import '/etc/passwd';")], "Could not resolve \"/etc/passwd\""),
+    ] {
+        match build(files).await? {
+            Err(BuildError::Rejected { reason, .. }) => assert!(reason.contains(told), "{reason}"),
+            other => anyhow::bail!("{files:?}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+async fn no_engine() -> anyhow::Result<()> {
+    let world = World::new(|_| {}).await?;
+    assert!(!world.builds.supports(Runtime::WasmJs));
+    let job = upload_source(&*world.blobs, "one", &[("handler.js", "exports.handler = () => 1;")]).await?;
+    match world.builds.build(job).await {
+        Err(BuildError::Rejected { reason, .. }) => assert!(reason.contains("cargo xtask engines"), "{reason}"),
+        other => anyhow::bail!("{other:?}"),
+    }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(crate) fn signed(args: &Args) -> Result<Signed> {
         // As many calls at once as there are connections, and some.
         spec: FunctionSpec { concurrency: 1000, ..FunctionSpec::new(Runtime::Wasm) },
         env: Vec::new(),
-        artifact: Some(ArtifactRef { digest, size_bytes, wasm, engine, signature }),
+        artifact: Some(ArtifactRef { digest, size_bytes, wasm, engine, signature, modules: Vec::new() }),
         image: None,
     };
     Ok(Signed { bytes: compiled.artifact, digest, revision: Arc::new(revision), key: key.public() })

@@ -132,6 +132,14 @@ impl Rejection {
 /// assert!(refused.to_string().contains("wasm-tools component new"));
 /// ```
 pub fn check(bytes: &[u8], limits: &Limits) -> Result<Checked, Rejection> {
+    check_over(bytes, limits, &[])
+}
+
+/// Checks a component that was made here over a language's engine: these modules of it may be imported as well.
+///
+/// # Errors
+/// The first reason to refuse it.
+pub fn check_over(bytes: &[u8], limits: &Limits, modules: &[String]) -> Result<Checked, Rejection> {
     let size = bytes.len() as u64;
     if size > limits.component_bytes {
         return Err(Rejection::TooLarge { size, limit: limits.component_bytes });
@@ -139,7 +147,7 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Checked, Rejection> {
     is_component(bytes)?;
     let found = walk::walk(bytes, limits)?;
     surface::exports(&found)?;
-    surface::imports(&found)?;
+    surface::imports(&found, modules)?;
     Ok(Checked { wasm: Digest::of(bytes), functions: found.functions, notes: found.notes(size) })
 }
 

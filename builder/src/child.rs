@@ -1,23 +1,27 @@
 //! The process: reads one job, opens what it names, enters the sandbox, works, answers.
 
+pub(crate) mod source;
+
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use sless_core::Runtime;
 use sless_core::build_protocol::{
-    ARTIFACT_FILE, CONTEXT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, Reply, SOURCE_FILE, Task,
+    ARTIFACT_FILE, BUNDLE_FILE, CONTEXT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, Reply, SOURCE_FILE, Task,
 };
 
+use crate::bundle;
 use crate::cache::{PackFile, PackWriter, Packs};
-use crate::check::{self, Checked, check};
+use crate::check::{self, Checked, check_over};
 use crate::compile::{self, compile};
+use crate::language::{self, Bundle};
 use crate::sandbox::{self, Layers};
-use crate::source::{self, prepare::Prepared};
 
 /// The most characters of a reason that comes from elsewhere, such as the compiler.
 const MAX_REASON_CHARS: usize = 2_000;
@@ -40,9 +44,50 @@ pub fn run_child(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Everything a job needs, opened while there are paths.
-struct Opened {
-    input: Option<File>,
-    output: Option<(File, File)>,
+enum Opened {
+    Engine,
+    Check {
+        input: File,
+    },
+    PrepareContext {
+        input: File,
+        runtime: Runtime,
+        entrypoint: Option<String>,
+        context: File,
+        source: File,
+    },
+    Build {
+        input: File,
+        to: Output,
+    },
+    BuildSource {
+        input: File,
+        language: language::Opened,
+        entrypoint: String,
+        bundle: Option<(File, File)>,
+        to: Output,
+    },
+    Unpack {
+        input: File,
+        output: PathBuf,
+    },
+    Bundle {
+        entrypoint: String,
+        bundler: PathBuf,
+        folder: PathBuf,
+        packages: Option<PathBuf>,
+    },
+    PrepareEngine {
+        runtime: Runtime,
+        input: File,
+        output: PathBuf,
+    },
+}
+
+/// Where a build writes to, and what it looks into.
+struct Output {
+    artifact: File,
+    pack: File,
     packs: Vec<PackFile>,
 }
 
@@ -68,34 +113,75 @@ fn read_job(args: impl IntoIterator<Item = OsString>) -> Result<Job, String> {
 }
 
 fn open(task: &Task) -> Result<Opened, String> {
-    let input = |path: &Path| File::open(path).map_err(|e| format!("open the component {}: {e}", path.display()));
-    let create = |folder: &Path, name: &str| {
-        let path = folder.join(name);
-        File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|e| format!("create {}: {e}", path.display()))
-    };
+    let input = |path: &Path| File::open(path).map_err(|e| format!("open the input {}: {e}", path.display()));
     Ok(match task {
-        Task::Engine {} => Opened { input: None, output: None, packs: Vec::new() },
-        Task::Check { input: path } => Opened { input: Some(input(path)?), output: None, packs: Vec::new() },
-        Task::PrepareContext { input: path, output, .. } => Opened {
-            input: Some(input(path)?),
-            output: Some((create(output, CONTEXT_FILE)?, create(output, SOURCE_FILE)?)),
-            packs: Vec::new(),
+        Task::Engine {} => Opened::Engine,
+        Task::Check { input: path } => Opened::Check { input: input(path)? },
+        Task::PrepareContext { runtime, entrypoint, input: path, output } => Opened::PrepareContext {
+            input: input(path)?,
+            runtime: *runtime,
+            entrypoint: entrypoint.clone(),
+            context: create(output, CONTEXT_FILE)?,
+            source: create(output, SOURCE_FILE)?,
         },
-        Task::Build { input: path, output, caches } => Opened {
-            input: Some(input(path)?),
-            output: Some((create(output, ARTIFACT_FILE)?, create(output, PACK_FILE)?)),
-            packs: PackFile::find(caches),
+        Task::Build { input: path, output, caches } => {
+            Opened::Build { input: input(path)?, to: Output::open(output, caches)? }
+        }
+        Task::BuildSource { runtime, entrypoint, input: path, engine, bundle, output, caches } => Opened::BuildSource {
+            input: input(path)?,
+            language: language::open(*runtime, engine)?,
+            entrypoint: entrypoint.clone(),
+            bundle: bundle.as_ref().map(|folder| open_bundle(folder)).transpose()?,
+            to: Output::open(output, caches)?,
         },
+        Task::Unpack { input: path, output } => Opened::Unpack { input: input(path)?, output: output.clone() },
+        Task::Bundle { entrypoint, bundler, folder, packages } => Opened::Bundle {
+            entrypoint: entrypoint.clone(),
+            bundler: bundler.clone(),
+            folder: folder.clone(),
+            packages: packages.clone(),
+        },
+        Task::PrepareEngine { runtime, input: path, output } => {
+            Opened::PrepareEngine { runtime: *runtime, input: input(path)?, output: output.clone() }
+        }
     })
 }
 
+/// The bundle and its source map. Not through links: the folder was a stranger's to write.
+fn open_bundle(folder: &Path) -> Result<(File, File), String> {
+    let open = |name: &str| {
+        let path = folder.join(name);
+        let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+        file.map_err(|e| format!("open {}: {e}", path.display()))
+    };
+    Ok((open(BUNDLE_FILE)?, open(&format!("{BUNDLE_FILE}.map"))?))
+}
+
+fn create(folder: &Path, name: &str) -> Result<File, String> {
+    let path = folder.join(name);
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
+    file.map_err(|e| format!("create {}: {e}", path.display()))
+}
+
+impl Output {
+    fn open(folder: &Path, caches: &[PathBuf]) -> Result<Self, String> {
+        let (artifact, pack) = (create(folder, ARTIFACT_FILE)?, create(folder, PACK_FILE)?);
+        Ok(Self { artifact, pack, packs: PackFile::find(caches) })
+    }
+}
+
 fn work(job: &Job, opened: Opened) -> Reply {
-    let degraded = match sandbox::enter(&job.limits, job.parent, Layers::ALL) {
+    let entered = match &opened {
+        // The platform's own code: no tenant's is near, and what it compiles it also runs.
+        Opened::PrepareEngine { .. } => sandbox::enter(&job.limits, job.parent, Layers::NONE),
+        Opened::Unpack { output, .. } => sandbox::enter_folder(&job.limits, job.parent, output, &[]),
+        Opened::Bundle { bundler, folder, packages, .. } => {
+            let read: Vec<&Path> = std::iter::once(bundler.as_path()).chain(packages.as_deref()).collect();
+            sandbox::enter_folder(&job.limits, job.parent, folder, &read)
+        }
+        _ => sandbox::enter(&job.limits, job.parent, Layers::ALL),
+    };
+    let degraded = match entered {
         Ok(degraded) => degraded,
         Err(error) => return Reply::Failed { reason: with_causes(&error) },
     };
@@ -104,16 +190,13 @@ fn work(job: &Job, opened: Opened) -> Reply {
         if let Err(reason) = threads(&job.limits) {
             return Reply::Failed { reason };
         }
-        if let Task::Engine {} = job.task {
+        if let Opened::Engine = opened {
             return Reply::Engine { engine: crate::engine(), degraded };
         }
         for layer in &degraded {
             log(&format!("this machine does not have a layer of the sandbox: {layer}"));
         }
-        if let Task::PrepareContext { runtime, entrypoint, .. } = &job.task {
-            return prepare_context(*runtime, entrypoint.as_deref(), &job.limits, opened);
-        }
-        run(&job.limits, opened)
+        run(&job.limits, opened).unwrap_or_else(|refusal| refusal)
     }))
     .unwrap_or_else(|_| Reply::Rejected {
         reason: "the compiler crashed on this component, which is a fault of the platform; its build log has the place"
@@ -130,18 +213,62 @@ fn threads(limits: &Limits) -> Result<(), String> {
         .map_err(|e| format!("start threads: {e}"))
 }
 
-fn run(limits: &Limits, opened: Opened) -> Reply {
-    let wasm = match opened.input.map(|file| read_component(file, limits)) {
-        Some(Ok(bytes)) => bytes,
-        Some(Err(error)) => return Reply::Failed { reason: format!("read the component: {error}") },
-        None => return Reply::Failed { reason: "the job names no component".to_owned() },
-    };
+/// The answer, which is a refusal where it is an error.
+fn run(limits: &Limits, opened: Opened) -> Result<Reply, Reply> {
+    match opened {
+        Opened::Engine => Err(failed("the engine is told before")),
+        Opened::Check { input } => {
+            let checked = checked(&read_component(input, limits)?, limits, &[])?;
+            Ok(Reply::Checked { wasm: checked.wasm, notes: checked.notes })
+        }
+        Opened::Build { input, to } => {
+            let wasm = read_component(input, limits)?;
+            let checked = checked(&wasm, limits, &[])?;
+            build(limits, &wasm, &checked, to)
+        }
+        Opened::PrepareContext { input, runtime, entrypoint, context, source } => {
+            let archive = read_component(input, limits)?;
+            source::prepare_context(&archive, runtime, entrypoint.as_deref(), context, source)
+        }
+        Opened::Unpack { input, output } => bundle::unpack(input, &output),
+        Opened::Bundle { entrypoint, bundler, folder, .. } => bundle::bundle(&bundler, &folder, &entrypoint),
+        Opened::BuildSource { input, language, entrypoint, bundle, to } => {
+            let bundle = match bundle {
+                Some((code, map)) => {
+                    Some(Bundle { code: read_component(code, limits)?, map: read_component(map, limits)? })
+                }
+                None => None,
+            };
+            let wasm = source::component(input, &language, &entrypoint, bundle.as_ref())?;
+            let checked = checked(&wasm, limits, &language.imports)?;
+            build(limits, &wasm, &checked, to)
+        }
+        Opened::PrepareEngine { runtime, input, output } => {
+            let component = read_component(input, limits)?;
+            language::prepare(runtime, &component, &output).map(Reply::Prepared).map_err(failed)
+        }
+    }
+}
+
+fn failed(reason: impl ToString) -> Reply {
+    Reply::Failed { reason: reason.to_string() }
+}
+
+fn read_component(file: File, limits: &Limits) -> Result<Vec<u8>, Reply> {
+    let mut bytes = Vec::new();
+    // One more than allowed, so that the check sees that there is more.
+    let read = file.take(limits.component_bytes.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| failed(format!("read the component: {error}")))?;
+    Ok(bytes)
+}
+
+fn checked(wasm: &[u8], limits: &Limits, modules: &[String]) -> Result<Checked, Reply> {
     let started = Instant::now();
-    let checked = match check(&wasm, &check::Limits::with_component_bytes(limits.component_bytes)) {
-        Ok(checked) => checked,
-        Err(rejection) if rejection.is_size() => return Reply::TooLarge { reason: rejection.to_string() },
-        Err(rejection) => return Reply::Rejected { reason: rejection.to_string() },
-    };
+    let checked = check_over(wasm, &check::Limits::with_component_bytes(limits.component_bytes), modules);
+    let checked = checked.map_err(|rejection| match rejection.is_size() {
+        true => Reply::TooLarge { reason: rejection.to_string() },
+        false => Reply::Rejected { reason: rejection.to_string() },
+    })?;
     log(&format!(
         "component {} of {} bytes with {} functions checked in {} ms",
         checked.wasm,
@@ -152,68 +279,18 @@ fn run(limits: &Limits, opened: Opened) -> Reply {
     for note in &checked.notes {
         log(note);
     }
-    match opened.output {
-        None => Reply::Checked { wasm: checked.wasm, notes: checked.notes },
-        Some((artifact, pack)) => build(limits, &wasm, &checked, opened.packs, artifact, pack),
-    }
+    Ok(checked)
 }
 
-/// An upload becomes a build context, and the user's files as they go back to their owner.
-fn prepare_context(runtime: Runtime, entrypoint: Option<&str>, limits: &Limits, opened: Opened) -> Reply {
-    let (Some(input), Some((context_file, source_file))) = (opened.input, opened.output) else {
-        return Reply::Failed { reason: "the job names no archive".to_owned() };
-    };
-    let archive = match read_component(input, limits) {
-        Ok(archive) => archive,
-        Err(error) => return Reply::Failed { reason: format!("read the archive: {error}") },
-    };
-    let Prepared { context, notes } = match source::prepare::prepare(&archive, runtime, entrypoint) {
-        Ok(prepared) => prepared,
-        Err(error) if error.is_size() => return Reply::TooLarge { reason: error.to_string() },
-        Err(source::Error::Read(error)) => return Reply::Failed { reason: format!("read the archive: {error}") },
-        Err(error) => return Reply::Rejected { reason: error.to_string() },
-    };
-    let written = context
-        .write(BufWriter::new(context_file))
-        .and_then(|()| source::zip::write(&context.function, BufWriter::new(source_file)));
-    match written {
-        Ok(()) => Reply::Context {
-            source: context.function.digest(),
-            files: context.function.len() as u64,
-            size_bytes: context.function.size_bytes(),
-            notes,
-        },
-        Err(error) => Reply::Failed { reason: format!("write the context: {error}") },
-    }
-}
-
-fn read_component(file: File, limits: &Limits) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // One more than allowed, so that the check sees that there is more.
-    file.take(limits.component_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn build(
-    limits: &Limits,
-    wasm: &[u8],
-    checked: &Checked,
-    packs: Vec<PackFile>,
-    mut artifact: File,
-    pack: File,
-) -> Reply {
+fn build(limits: &Limits, wasm: &[u8], checked: &Checked, to: Output) -> Result<Reply, Reply> {
     let started = Instant::now();
     let engine = crate::engine();
-    let write = match PackWriter::new(pack, &engine, limits.pack_bytes) {
-        Ok(write) => write,
-        Err(error) => return Reply::Failed { reason: with_causes(&error) },
-    };
-    let cache = Packs::new(packs, Some(write), &engine);
-    let compiled = match compile(wasm, &cache) {
-        Ok(compiled) => compiled,
-        Err(error @ compile::Error::Compile(_)) => return Reply::Rejected { reason: with_causes(&error) },
-        Err(error) => return Reply::Failed { reason: with_causes(&error) },
-    };
+    let write = PackWriter::new(to.pack, &engine, limits.pack_bytes).map_err(|error| failed(with_causes(&error)))?;
+    let cache = Packs::new(to.packs, Some(write), &engine);
+    let compiled = compile(wasm, &cache).map_err(|error| match error {
+        compile::Error::Compile(_) => Reply::Rejected { reason: with_causes(&error) },
+        error => failed(with_causes(&error)),
+    })?;
     let size_bytes = compiled.artifact.len() as u64;
     log(&format!(
         "compiled to {} of {size_bytes} bytes in {} ms; {} functions compiled, {} from the cache",
@@ -223,27 +300,31 @@ fn build(
         compiled.cache.hits
     ));
     if size_bytes > limits.artifact_bytes {
-        return Reply::TooLarge {
+        return Err(Reply::TooLarge {
             reason: format!(
                 "the compiled code has {size_bytes} bytes, over the limit of {} bytes; leave out code and data that is not used",
                 limits.artifact_bytes
             ),
-        };
+        });
     }
-    if let Err(error) = artifact.write_all(&compiled.artifact) {
-        return Reply::Failed { reason: format!("write the artifact: {error}") };
-    }
-    Reply::Built { wasm: checked.wasm, artifact: compiled.digest, size_bytes, engine, cache: cache.usage() }
+    let mut artifact = to.artifact;
+    artifact.write_all(&compiled.artifact).map_err(|error| failed(format!("write the artifact: {error}")))?;
+    Ok(Reply::Built { wasm: checked.wasm, artifact: compiled.digest, size_bytes, engine, cache: cache.usage() })
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error with what caused it.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    text.chars().take(MAX_REASON_CHARS).collect()
+    cut(&text)
+}
+
+fn cut(reason: &str) -> String {
+    reason.chars().take(MAX_REASON_CHARS).collect()
 }
 
 fn log(line: &str) {

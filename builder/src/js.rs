@@ -8,14 +8,15 @@
 //! The user's code runs here, at build: inside wasm, with nothing to call but clocks and random bytes (whose use is
 //! noticed, see [`Built::impure`]), under a limit of memory and one of time.
 
+mod make;
 mod prepare;
 mod snapshot;
 mod split;
 mod state;
+mod uses;
 
+pub(crate) use make::{entry, open, prepare};
 pub use prepare::{Error as PrepareError, Prepared};
 pub use snapshot::{Built, Engine, Error, Failure, Limits, Source};
 pub use split::Error as SplitError;
-
-/// How the import of an engine's module is called: this and the SHA-256 of the module, in hexadecimal.
-pub const MODULE_IMPORT_PREFIX: &str = "sless-engine-x";
+pub(crate) use uses::NODE_MODULES;

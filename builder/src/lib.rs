@@ -6,15 +6,18 @@
 //!
 //! - [`check`]: is this a component that a host here can serve, and one that can be compiled within bounds?
 //! - [`compile`]: component → artifact, function by function over a cache of what was compiled earlier.
-//! - [`js`]: JavaScript → component, over an engine that all functions share.
+//! - `language`: source → component, over an engine that all functions in that language share; [`js`] is the first.
 //! - [`source`]: a user's files out of an upload, bounded, and the build context that is made of them.
+//! - `bundle`: several JavaScript files → one, by esbuild.
 //! - [`cache`]: that cache: read-only packs, and one new pack a build.
 
+mod bundle;
 pub mod cache;
 pub mod check;
 mod child;
 pub mod compile;
 pub mod js;
+mod language;
 pub mod sandbox;
 pub mod source;
 

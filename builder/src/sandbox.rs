@@ -20,6 +20,8 @@ mod identity;
 mod process;
 mod syscalls;
 
+use std::path::Path;
+
 use sless_core::build_protocol::Limits;
 
 pub use process::close_inherited_files;
@@ -38,6 +40,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// Files can't be kept apart.
+    #[error("confine the process to a folder, which takes Landlock (Linux 5.13): {0}")]
+    Landlock(String),
     /// The process that waits for the answer is gone.
     #[error("the parent process ended")]
     ParentGone,
@@ -61,6 +66,30 @@ impl Layers {
     pub const ALL: Self = Self { user: true, network: true, files: true, syscalls: true };
     /// None but the limits.
     pub const NONE: Self = Self { user: false, network: false, files: false, syscalls: false };
+}
+
+/// Enters a sandbox for work with files: one folder can be read and written, some paths can be read and run, and there is no
+/// network and no privilege. There is no filter of system calls, as another program is started in it; so it is entered only
+/// where Landlock holds.
+///
+/// # Errors
+/// As [`enter`], and where this machine has no Landlock.
+pub fn enter_folder(limits: &Limits, parent: Option<u32>, folder: &Path, read: &[&Path]) -> Result<Vec<String>, Error> {
+    process::alone()?;
+    process::limit(limits)?;
+    let mut degraded = Vec::new();
+    let mut note = |layer: &str, result: Result<(), String>| {
+        if let Err(why) = result {
+            degraded.push(format!("{layer}: {why}"));
+        }
+    };
+    note("network namespace", identity::leave_network());
+    // Another user could not reach the folder, which is the platform's.
+    note("capabilities", identity::drop_capabilities());
+    process::die_with(parent)?;
+    note("no new privileges", process::no_new_privileges());
+    files::close_all_paths_but(folder, read).map_err(Error::Landlock)?;
+    Ok(degraded)
 }
 
 /// Enters the sandbox; there is no way back. Answers which layers this machine does not have, each with why.

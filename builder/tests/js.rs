@@ -1,5 +1,5 @@
-//! JavaScript becomes a component whose engine is shared. Needs the engine, which `runtimes/wasm-js/build.sh` builds; without
-//! it these are reported as ignored.
+//! JavaScript becomes a component whose engine is shared. Needs the engine, which `cargo xtask engines` builds; without it
+//! these are reported as ignored.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,14 +7,21 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Failed, Trial};
 use sless_builder::cache::Packs;
 use sless_builder::compile;
-use sless_builder::js::{Built, Engine, Error, Limits, MODULE_IMPORT_PREFIX, Prepared, Source};
+use sless_builder::js::{Built, Engine, Error, Limits, Prepared, Source};
+use sless_core::artifact::MODULE_IMPORT_PREFIX;
 
-/// Where the engine is.
-#[expect(clippy::disallowed_methods, reason = "where guests are is a setting of the tests")]
+/// Where `cargo xtask engines` puts it: beside the programs.
+#[expect(clippy::disallowed_methods, reason = "cargo's own variable")]
 fn engine_path() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    cache.or_else(home).unwrap_or_default().join("sless/guest-target/wasm-js/engine.wasm")
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).expect("tests lie in deps/ of the profile's folder");
+    // Where `build.build-dir` is set, tests lie there, and programs in the target folder.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let profile = match (target, profile.file_name()) {
+        (Some(target), Some(name)) => target.join(name),
+        _ => profile.to_owned(),
+    };
+    profile.join("engines/wasm-js.wasm")
 }
 
 fn packs() -> Packs {
@@ -41,9 +48,15 @@ fn prepared() -> &'static Prepared {
 }
 
 fn engine(limits: Limits) -> Engine<'static> {
+    static FOLDER: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("builder"), &prepared().builder).unwrap();
+        folder
+    });
     // SAFETY: as `make` gave it.
     #[expect(unsafe_code, reason = "made by this test")]
-    unsafe { Engine::load(prepared(), limits) }.unwrap()
+    unsafe { Engine::load(&prepared().base, &folder.path().join("builder"), limits) }.unwrap()
 }
 
 fn source(text: &str) -> Source {

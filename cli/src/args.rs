@@ -130,6 +130,9 @@ pub(crate) struct DevArgs {
     /// How long the process of such a function stays without a call, such as 30s or 5m
     #[arg(long, env = "SLESS_IDLE", hide_env_values = true, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub(crate) idle: Duration,
+    /// Folder of the engines for functions in JavaScript and Python on wasm [default: `engines` beside this program]
+    #[arg(long, env = "SLESS_ENGINES", hide_env_values = true, value_name = "DIR")]
+    pub(crate) engines: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

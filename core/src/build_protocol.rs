@@ -26,6 +26,12 @@ pub const CONTEXT_FILE: &str = "context.tar.gz";
 pub const SOURCE_FILE: &str = "source.zip";
 /// What names of pack files in a cache folder end in.
 pub const PACK_EXTENSION: &str = "pack";
+/// The file in a prepared engine's folder that says what it is: a [`PreparedEngine`] as JSON.
+pub const ENGINE_FILE: &str = "engine.json";
+/// The file that [`Task::Bundle`] makes; its source map is beside it, with `.map` behind the name.
+pub const BUNDLE_FILE: &str = ".sless-bundle.mjs";
+/// Raised whenever builders write or read something else in a prepared engine's folder: an older one is prepared again.
+pub const PREPARED_FORMAT: u32 = 1;
 /// The uid and gid a builder takes when it is started as root: the one that distroless images call `nonroot`.
 pub const BUILDER_UID: u32 = 65532;
 
@@ -76,6 +82,82 @@ pub enum Task {
         #[serde(default)]
         caches: Vec<PathBuf>,
     },
+    /// Make source a component over its language's engine, check that and compile it.
+    BuildSource {
+        /// Which language: a runtime that takes source and gives a component.
+        runtime: Runtime,
+        /// `file.export`.
+        entrypoint: String,
+        /// The build context: a tar.gz.
+        input: PathBuf,
+        /// The prepared engine. Read only.
+        engine: PathBuf,
+        /// Where [`Task::Bundle`] left the source as one file, if it had to be bundled.
+        #[serde(default)]
+        bundle: Option<PathBuf>,
+        /// As in [`Task::Build`].
+        output: PathBuf,
+        /// As in [`Task::Build`].
+        #[serde(default)]
+        caches: Vec<PathBuf>,
+    },
+    /// Unpack the user's files of a build context.
+    Unpack {
+        /// The build context: a tar.gz.
+        input: PathBuf,
+        /// An empty folder, the only one that is reached.
+        output: PathBuf,
+    },
+    /// Make one JavaScript file of several.
+    Bundle {
+        /// `file.export`.
+        entrypoint: String,
+        /// The bundler, esbuild.
+        bundler: PathBuf,
+        /// The user's files, unpacked, and the only folder that is reached. [`BUNDLE_FILE`] and its source map appear in it.
+        folder: PathBuf,
+        /// Installed packages, if there are any. Read only.
+        #[serde(default)]
+        packages: Option<PathBuf>,
+    },
+    /// Prepare a language's engine: all that is the same for every function. The engine is the platform's own code, so
+    /// the sandbox is left out: it is run, and what runs has to become executable.
+    PrepareEngine {
+        /// Which language.
+        runtime: Runtime,
+        /// The engine as its project built it.
+        input: PathBuf,
+        /// A folder, which the prepared engine is written into.
+        output: PathBuf,
+    },
+}
+
+/// What [`Task::PrepareEngine`] made. The compiled modules are beside it, each in a file named after its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PreparedEngine {
+    /// [`PREPARED_FORMAT`].
+    pub format: u32,
+    /// Which language.
+    pub runtime: Runtime,
+    /// What it was prepared from.
+    pub source: Digest,
+    /// The engine that it was compiled for.
+    pub engine: Digest,
+    /// The modules that functions import.
+    pub modules: Vec<PreparedModule>,
+}
+
+/// A compiled module of a prepared engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PreparedModule {
+    /// The module, by which functions import it.
+    pub wasm: Digest,
+    /// SHA-256 of the compiled bytes, and the file's name.
+    pub artifact: Digest,
+    /// Their number.
+    pub size_bytes: u64,
 }
 
 /// What one builder may use. What is over is refused, and the answer names the limit.
@@ -150,7 +232,16 @@ pub enum Reply {
         /// What their owner should know.
         notes: Vec<String>,
     },
-    /// To [`Task::Build`]: the artifact is in the output folder.
+    /// To [`Task::BuildSource`]: the source has several files, or uses packages; bundle it first.
+    NeedsBundle {
+        /// Whether the source asks for packages and has the lock file that says which.
+        packages: bool,
+    },
+    /// To [`Task::Unpack`] and [`Task::Bundle`].
+    Done {},
+    /// To [`Task::PrepareEngine`]: it is in the output folder.
+    Prepared(PreparedEngine),
+    /// To [`Task::Build`] and [`Task::BuildSource`]: the artifact is in the output folder.
     Built {
         /// Digest of the component.
         wasm: Digest,
@@ -184,7 +275,13 @@ impl Reply {
     /// The exit code that goes with the reply, for those who run a builder by hand or as a container.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Engine { .. } | Self::Checked { .. } | Self::Context { .. } | Self::Built { .. } => 0,
+            Self::Engine { .. }
+            | Self::Checked { .. }
+            | Self::Context { .. }
+            | Self::NeedsBundle { .. }
+            | Self::Done {}
+            | Self::Prepared(_)
+            | Self::Built { .. } => 0,
             Self::Rejected { .. } => 10,
             Self::TooLarge { .. } => 11,
             Self::Failed { .. } => 12,

@@ -13,7 +13,7 @@ pub mod secrets;
 pub mod workloads;
 
 pub use blobs::{BlobKey, BlobMeta, Blobs, ByteStream};
-pub use builds::{BuildError, BuildJob, Builds, Built, Checked, Prepared, SourceUpload};
+pub use builds::{BuildError, BuildJob, Builds, Built, BuiltModule, Checked, Prepared, SourceUpload};
 pub use clock::Clock;
 pub use invoker::{Artifacts, Invoker};
 pub use limits::Limits;

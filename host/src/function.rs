@@ -75,7 +75,8 @@ impl Function {
         let artifact = self.revision.artifact.as_ref().ok_or_else(|| {
             Failure::new(Outcome::FunctionNotReady, "this version has no artifact; deploy the function again")
         })?;
-        if artifact.engine != sless_engine::digest() {
+        let engine = sless_engine::digest();
+        if artifact.engine != engine || artifact.modules.iter().any(|module| module.engine != engine) {
             return Err(Failure::new(
                 Outcome::FunctionNotReady,
                 "this version was built for another engine; it is built again, or deploy it again",
@@ -83,7 +84,9 @@ impl Function {
         }
         // Before any byte of it is trusted, and long before it is mapped.
         if !used.verified.load(Ordering::Relaxed) {
-            artifact.verify(&self.revision.function, &self.host.public_key).map_err(|error| {
+            let key = &self.host.public_key;
+            let modules = || artifact.modules.iter().try_for_each(|module| module.verify(key));
+            artifact.verify(&self.revision.function, key).and_then(|()| modules()).map_err(|error| {
                 tracing::error!(function = %self.revision.function, digest = %artifact.digest, "artifact refused");
                 Failure::new(Outcome::FunctionNotReady, format!("{error}; deploy the function again"))
             })?;
@@ -98,6 +101,7 @@ impl Function {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(function = %self.revision.function, version = %self.revision.version, %error, cause, "no code");
         match error {
+            code::Error::Module(error) => self.no_code(error),
             code::Error::Fetch { .. } | code::Error::Disk { .. } => {
                 Failure::new(Outcome::FunctionNotReady, "the function's code can't be had at the moment; try again")
                     .retry_after(std::time::Duration::from_secs(1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the engine: build.sh [OUT.wasm]. Needs npm (for the parts in package-lock.json, once), clang and wasi-libc, and the
+# Builds the engine, and puts the bundler beside it: build.sh [OUT.wasm]. Needs npm (for the parts in package-lock.json, once), clang and wasi-libc, and the
 # target of tools/wasm-rust.sh. Nothing of it is needed where functions are built or run.
 set -euo pipefail
 
@@ -31,3 +31,6 @@ export SLESS_PRELUDE=$parts/prelude.js CARGO_TARGET_DIR=$target
 cargo build --manifest-path "$here/Cargo.toml" --target wasm32-wasip2 --release
 cp "$target/wasm32-wasip2/release/sless_wasm_js.wasm" "$out.new"
 mv "$out.new" "$out"
+# The bundler of functions is the one of the engine's own globals.
+cp "$parts"/node_modules/@esbuild/*/bin/esbuild "$(dirname "$out")/esbuild.new"
+mv "$(dirname "$out")/esbuild.new" "$(dirname "$out")/esbuild"

@@ -53,6 +53,8 @@ pub struct DevConfig {
     pub build_env: Vec<(OsString, OsString)>,
     /// How long a function's process stays without a call.
     pub idle: Duration,
+    /// The folder of languages' engines; without it functions can't be deployed as source for wasm.
+    pub engines: Option<PathBuf>,
 }
 
 /// What can be told of a `sless dev` that is ready.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::{deny, fuzz, generate, guests, sdks, sh, terraform, tidy, workspace};
+use crate::{deny, engines as engine, fuzz, generate, guests, sdks, sh, terraform, tidy, workspace};
 
 /// Whole-system tests live in this package. A test target is of the tier whose word its name begins with, else embedded.
 const SYSTEM_TESTS: &str = "sless-tests";
@@ -34,6 +34,7 @@ const STEPS: &[Step] = &[
     ("tidy", "the architecture's invariants hold", |root| passed(tidy::run(root))),
     ("clippy", "no warning", clippy),
     ("guests", "the guests build", |root| passed(guests::run(root).map(drop))),
+    ("engines", "the engines of languages build, and are prepared", engines),
     ("quick", "unit, property and contract tests of every package, and those of the examples", quick),
     ("runtimes", "the servers of container functions, in Python and JavaScript", runtimes),
     ("sdks", "the libraries for functions, and every template of `sless new`", sdks_and_templates),
@@ -137,6 +138,15 @@ fn quick(root: &Path) -> Result<Done> {
         sh::run(sh::cargo(folder).args(["test", "--quiet", "--no-fail-fast"]).env("CARGO_TARGET_DIR", &target))?;
     }
     Ok(Done::Passed)
+}
+
+/// The engines of languages, beside the programs that tests start; the builder prepares them.
+fn engines(root: &Path) -> Result<Done> {
+    if let Some(missing) = engine::missing(root) {
+        return Ok(Done::Skipped(missing));
+    }
+    sh::run(sh::cargo(root).args(["build", "--workspace", "--bins"]))?;
+    passed(engine::run(root, "debug").map(drop))
 }
 
 /// The runtimes' own tests, where their languages are.

@@ -5,6 +5,7 @@
 mod bench;
 mod ci;
 mod deny;
+mod engines;
 mod fuzz;
 mod generate;
 mod guests;
@@ -48,6 +49,12 @@ enum Task {
     Tidy,
     /// Builds the guests in examples/ and tests/guests/ into the cache.
     Guests,
+    /// Builds the engines of functions in JavaScript and Python on wasm, into `engines/` beside the programs.
+    Engines {
+        /// Beside the programs of this profile.
+        #[arg(long, default_value = "debug")]
+        profile: String,
+    },
     /// Runs each fuzz target for a bounded time.
     Fuzz {
         /// Seconds for each target.
@@ -84,6 +91,9 @@ fn main() -> ExitCode {
         Task::TerraformRelease { version, out } => terraform::release(&root, &version, &out),
         Task::Tidy => tidy::run(&root),
         Task::Guests => guests::run(&root).map(|made: Vec<PathBuf>| {
+            made.iter().for_each(|path| println!("{}", path.display()));
+        }),
+        Task::Engines { profile } => engines::run(&root, &profile).map(|made| {
             made.iter().for_each(|path| println!("{}", path.display()));
         }),
         Task::Fuzz { seconds } => fuzz::run(&root, seconds).map(|done| {

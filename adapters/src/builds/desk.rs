@@ -17,6 +17,7 @@ use super::Error;
 const PREFIX: &str = "job-";
 const INPUT: &str = "component.wasm";
 const OUTPUT: &str = "out";
+const SOURCE: &str = "source";
 /// Pieces that an artifact is read and stored in.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -67,6 +68,22 @@ impl Desk {
 
     pub(super) fn output(&self) -> PathBuf {
         self.0.join(OUTPUT)
+    }
+
+    /// Where the user's files are unpacked, where they have to be.
+    pub(super) fn source(&self) -> PathBuf {
+        self.0.join(SOURCE)
+    }
+
+    /// Where packages are installed, where the source asks for them.
+    pub(super) fn packages(&self) -> PathBuf {
+        self.0.join("packages")
+    }
+
+    /// Empties the output for another step.
+    pub(super) fn renew_output(&self) -> io::Result<()> {
+        fs::remove_dir_all(self.output())?;
+        fs::create_dir(self.output())
     }
 
     /// Writes the source; answers its digest.

@@ -312,7 +312,15 @@ impl Builds for Compiler {
         let size_bytes = bytes.len() as u64;
         self.0.put(&BlobKey::artifact(&artifact), blobs::once(bytes), u64::MAX).await.unwrap();
         let log = "compiled 1 component\n".to_owned();
-        Ok(Built { artifact, size_bytes, wasm: job.sha256, engine: self.engine(), log, took: Duration::from_millis(1) })
+        Ok(Built {
+            artifact,
+            size_bytes,
+            wasm: job.sha256,
+            engine: self.engine(),
+            modules: Vec::new(),
+            log,
+            took: Duration::from_millis(1),
+        })
     }
 }
 

@@ -40,9 +40,14 @@ pub(super) fn exports(found: &Found) -> Result<(), Rejection> {
     Err(Rejection::NoHandler { exports: list(found.exports.iter().map(String::as_str)), hint })
 }
 
-/// Refuses a component that imports what is not given.
-pub(super) fn imports(found: &Found) -> Result<(), Rejection> {
-    let missing: Vec<String> = found.imports.iter().filter_map(|import| not_given(found, import)).collect();
+/// Refuses a component that imports what is not given: by hosts, or as one of these modules.
+pub(super) fn imports(found: &Found, modules: &[String]) -> Result<(), Rejection> {
+    let is_module = |import: &&Import| {
+        let item = found.types.component_item_for_import(&import.name);
+        modules.contains(&import.name) && matches!(item.map(|item| item.ty), Some(ComponentEntityType::Module(_)))
+    };
+    let others = found.imports.iter().filter(|import| !is_module(import));
+    let missing: Vec<String> = others.filter_map(|import| not_given(found, import)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! A function: its file loaded in the engine, then the snapshot.
 
 use std::future::Future as _;
+use std::path::Path;
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
@@ -10,7 +11,6 @@ use wasmtime::component::{Component, ComponentType, Instance, InstancePre, Lift,
 use wasmtime::{Engine as Wasmtime, Store, Trap};
 use wasmtime_wizer::{ComponentContext, Wizer};
 
-use super::Prepared;
 use super::split::{self, Split};
 use super::state::{self, Reading, State, Ticker};
 
@@ -172,26 +172,26 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// Loads a prepared engine, for the shared wasmtime configuration. To be done before the sandbox is entered: it maps
-    /// executable memory, which nothing does afterwards.
+    /// Maps a prepared engine, for the shared wasmtime configuration: `builder` is the file that has [`Prepared::builder`].
+    /// To be done before the sandbox is entered: it maps executable memory, which nothing does afterwards. By its file, so
+    /// that memory images are the file's too and none has to be made.
     ///
     /// # Errors
     /// When it was prepared by another release.
     ///
     /// # Safety
-    /// `prepared` must be what [`Prepared::make`] gave, unchanged: its code is run.
+    /// `base` and the file must be what [`Prepared::make`] gave, unchanged: its code is run.
     #[expect(unsafe_code, reason = "maps code; the caller vouches for it")]
-    pub unsafe fn load(prepared: &'a Prepared, limits: Limits) -> Result<Self, Error> {
+    pub unsafe fn load(base: &'a [u8], builder: &Path, limits: Limits) -> Result<Self, Error> {
         let config = sless_engine::compiler_config().map_err(wasm("configure the engine"))?;
         let wasmtime = Wasmtime::new(&config).map_err(wasm("make the engine"))?;
         // SAFETY: the caller's promise.
-        let component =
-            unsafe { Component::deserialize(&wasmtime, &prepared.builder) }.map_err(wasm("load the engine"))?;
+        let component = unsafe { Component::deserialize_file(&wasmtime, builder) }.map_err(wasm("load the engine"))?;
         let linker = state::linker(&wasmtime, &component).map_err(wasm("link the engine"))?;
         let instance = linker.instantiate_pre(&component).map_err(wasm("link the engine"))?;
         let wizer = Wizer::new();
-        let (context, _) = wizer.instrument_component(&prepared.base).map_err(wasm("instrument the engine"))?;
-        let split = Split::new(&prepared.base)?;
+        let (context, _) = wizer.instrument_component(base).map_err(wasm("instrument the engine"))?;
+        let split = Split::new(base)?;
         Ok(Self { wasmtime, wizer, context, instance, split, limits })
     }
 

@@ -62,7 +62,7 @@ enum Piece {
 
 /// An engine taken apart.
 #[derive(Debug, Clone)]
-pub struct Split {
+pub(super) struct Split {
     template: Vec<Piece>,
     /// The engine's module, which imports its memory.
     pub module: Vec<u8>,
@@ -73,7 +73,7 @@ pub struct Split {
 
 impl Split {
     /// Takes the prepared engine apart.
-    pub fn new(base: &[u8]) -> Result<Self, Error> {
+    pub(super) fn new(base: &[u8]) -> Result<Self, Error> {
         let sections = sections(base)?;
         let modules: Vec<&[u8]> = modules(base, &sections).collect();
         let main = Main::parse(modules.first().ok_or(Error::Shape("it has no module"))?)?;
@@ -84,7 +84,7 @@ impl Split {
     }
 
     /// A function: its snapshot without the engine's code.
-    pub fn function(&self, snapshot: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(super) fn function(&self, snapshot: &[u8]) -> Result<Vec<u8>, Error> {
         let sections = sections(snapshot)?;
         let modules: Vec<&[u8]> = modules(snapshot, &sections).collect();
         let main = Main::parse(modules.first().ok_or(Error::Shape("it has no module"))?)?;
@@ -318,7 +318,7 @@ fn template(base: &[u8], sections: &[Section], main: &Main<'_>, digest: Digest) 
                     let mut types = CoreTypeSection::new();
                     types.ty().module(&main.module_type()?);
                     let mut imports = ComponentImportSection::new();
-                    let name = format!("{}{digest}", super::MODULE_IMPORT_PREFIX);
+                    let name = format!("{}{digest}", sless_core::artifact::MODULE_IMPORT_PREFIX);
                     imports.import(&*name, ComponentTypeRef::Module(0));
                     same.section(&types).section(&imports);
                 } else {

@@ -21,14 +21,19 @@ pub(super) fn leave_network() -> Result<(), String> {
 
 /// Becomes an unprivileged user where it is root, and lets go of all capabilities in any case.
 pub(super) fn drop_privileges() -> Result<(), String> {
-    let user = if getuid().is_root() { become_nobody() } else { Ok(()) };
+    let user = if getuid().is_root() { become_nobody().map_err(|e| e.to_string()) } else { Ok(()) };
+    let capabilities = drop_capabilities();
+    user.and(capabilities)
+}
+
+/// Lets go of all capabilities.
+pub(super) fn drop_capabilities() -> Result<(), String> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    let capabilities = set_capabilities(None, none);
-    user.and(capabilities).map_err(|e| e.to_string())
+    set_capabilities(None, none).map_err(|e| e.to_string())
 }
 
 fn become_nobody() -> rustix::io::Result<()> {

@@ -41,6 +41,7 @@ pub(crate) async fn run(args: DevArgs, settings: &Settings) -> Result<(), Failur
         toolchains: Toolchains { path: path(), python: args.python, node: args.node },
         build_env: build_env(),
         idle: args.idle,
+        engines: args.engines.or_else(engines_beside),
     };
     let format = settings.output;
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -108,6 +109,12 @@ fn build_env() -> Vec<(OsString, OsString)> {
             || ["PIP_", "UV_", "NPM_CONFIG_"].iter().any(|prefix| upper.starts_with(prefix))
     };
     std::env::vars_os().filter(|(name, _)| wanted(name)).collect()
+}
+
+/// Where `cargo xtask engines` and releases put engines: beside the program.
+fn engines_beside() -> Option<PathBuf> {
+    let folder = std::env::current_exe().ok()?.parent()?.join("engines");
+    folder.is_dir().then_some(folder)
 }
 
 pub(crate) fn welcome(ready: &Ready) -> String {

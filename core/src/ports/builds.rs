@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::BlobKey;
+use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
 use crate::function::Runtime;
 use crate::names::FunctionKey;
@@ -72,10 +73,24 @@ pub struct Built {
     pub wasm: Digest,
     /// Digest of the engine it was compiled for.
     pub engine: Digest,
+    /// Modules of the language's engine that it imports, in the object store as well. They are the platform's: no builder
+    /// that has read a tenant's code had a say in them.
+    pub modules: Vec<BuiltModule>,
     /// What the build printed, bounded.
     pub log: String,
     /// How long it took.
     pub took: Duration,
+}
+
+/// A compiled module of a language's engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltModule {
+    /// SHA-256 of the compiled bytes.
+    pub artifact: Digest,
+    /// Their number.
+    pub size_bytes: u64,
+    /// Digest of the module that was compiled.
+    pub wasm: Digest,
 }
 
 /// Why there is no build.
@@ -111,6 +126,11 @@ pub enum BuildError {
 pub trait Builds: Send + Sync {
     /// The engine that artifacts are made for; artifacts of another one have to be built again.
     fn engine(&self) -> Digest;
+    /// Whether an artifact is what a build would be made over now: for the same engine, with the modules of the same
+    /// language engine. One that is not is built again; while its own engine is here it goes on serving.
+    fn is_current(&self, _runtime: Runtime, artifact: &ArtifactRef) -> bool {
+        artifact.engine == self.engine()
+    }
     /// Whether this release builds for a runtime.
     fn supports(&self, runtime: Runtime) -> bool {
         runtime == Runtime::Wasm

@@ -72,7 +72,7 @@ pub trait Records: Send + Sync {
     async fn find_artifact(&self, namespace: Namespace, wasm: &Digest, engine: &Digest) -> Result<Option<ArtifactRef>>;
     /// Deletes a function's versions with these numbers.
     async fn delete_versions(&self, uid: Uuid, numbers: &[VersionNumber]) -> Result<()>;
-    /// Object-store keys and artifact digests that any version of any function needs.
+    /// Object-store keys and digests of artifacts, modules of engines among them, that any version of any function needs.
     async fn references(&self) -> Result<(BTreeSet<String>, BTreeSet<Digest>)>;
     /// Uids of all functions that have versions or invocations.
     async fn function_uids(&self) -> Result<BTreeSet<Uuid>>;

@@ -4,6 +4,7 @@
 //! One worker a function: a newer generation or a deletion ends the build of an older one. A version that fails leaves
 //! the last good one serving. What was under way when the process ended is taken up again at the next start.
 
+mod sign;
 mod work;
 
 use std::collections::HashMap;
@@ -92,7 +93,7 @@ impl Deployer {
                 },
                 Some(event) = functions.next() => match event {
                     Event::Applied(function) => {
-                        if !work::settled(&function, &self.deps.builds.engine()) {
+                        if !work::settled(&function, self.deps.builds.as_ref()) {
                             self.start(function, false, &mut workers);
                         }
                     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use self::invocations::list_all;
 use super::{namespace, samples};
-use crate::artifact::{PrivateKey, Statement};
+use crate::artifact::{ModuleRef, PrivateKey, Statement};
 use crate::invocation::{ColdGrade, TriggerKind};
 use crate::ports::{Error, InvocationFilter, NewVersion, Records};
 use crate::version::{VersionCause, VersionState};
@@ -51,7 +51,10 @@ fn new_version(function: &FunctionKey, uid: Uuid, generation: u64) -> NewVersion
 fn ready(function: &FunctionKey, artifact: &[u8], wasm: &[u8], engine: &[u8]) -> (VersionState, ArtifactRef) {
     let (digest, wasm, engine) = (Digest::of(artifact), Digest::of(wasm), Digest::of(engine));
     let signature = PrivateKey::from_bytes(&[7; 32]).sign(&Statement { artifact: digest, wasm, engine, function });
-    let artifact = ArtifactRef { digest, size_bytes: u64::from(u32::MAX) + 1, wasm, engine, signature };
+    let module =
+        ModuleRef { digest: Digest::of(&[b"module ", artifact].concat()), size_bytes: 1, wasm, engine, signature };
+    let size_bytes = u64::from(u32::MAX) + 1;
+    let artifact = ArtifactRef { digest, size_bytes, wasm, engine, signature, modules: vec![module] };
     (VersionState::Ready { artifact: Some(artifact.clone()), image: None }, artifact)
 }
 
@@ -174,6 +177,8 @@ async fn artifacts_and_references(records: &dyn Records) {
     let key = |version: &crate::Version| version.spec.s3_key.clone().expect("a key");
     let (keys, artifacts) = records.references().await.expect("references");
     assert!(keys.contains(&key(&version)) && keys.contains(&key(&second)) && artifacts.contains(&artifact.digest));
+    let module = artifact.modules[0].digest;
+    assert!(artifacts.contains(&module), "an engine's module that a version needs");
     let uids = records.function_uids().await.expect("uids");
     assert!(uids.contains(&uid) && uids.contains(&other));
 
@@ -182,6 +187,7 @@ async fn artifacts_and_references(records: &dyn Records) {
     records.delete_function(other).await.expect("delete");
     let (keys, artifacts) = records.references().await.expect("references");
     assert!(!keys.contains(&key(&version)) && !keys.contains(&key(&second)) && !artifacts.contains(&artifact.digest));
+    assert!(!artifacts.contains(&module), "no version needs it any more");
     let uids = records.function_uids().await.expect("uids");
     assert!(!uids.contains(&uid) && !uids.contains(&other));
 }

@@ -101,7 +101,16 @@ struct Guest<'a>(&'a mut State);
 
 impl cli::environment::Host for Guest<'_> {
     fn get_environment(&mut self) -> Result<Vec<(String, String)>> {
-        Ok(self.0.hooks.call.as_ref().map(|call| call.record.revision.env.clone()).unwrap_or_default())
+        let Some(call) = &self.0.hooks.call else { return Ok(Vec::new()) };
+        let revision = &call.record.revision;
+        // What containers are told as well. Names that begin so are refused in a function's own environment.
+        let own = [
+            ("SLESS_FUNCTION_NAME", revision.function.name.to_string()),
+            ("SLESS_NAMESPACE", revision.function.namespace.to_string()),
+            ("SLESS_VERSION", revision.version.to_string()),
+            ("SLESS_TIMEOUT_SECONDS", revision.spec.timeout_seconds.to_string()),
+        ];
+        Ok(revision.env.iter().cloned().chain(own.map(|(name, value)| (name.to_owned(), value))).collect())
     }
 
     fn get_arguments(&mut self) -> Result<Vec<String>> {

@@ -56,7 +56,14 @@ pub(super) fn no_response() -> Failure {
     Failure::new(Outcome::BadResponse, "the function returned without a response")
 }
 
-/// A guest set an error where its response should be.
+/// The most characters of a guest's own words for why there is no response.
+const MAX_DETAIL_CHARS: usize = 2_000;
+
+/// A guest set an error where its response should be. An internal error's text is the guest's own word for what is wrong,
+/// as servers of a language have one for a handler that returns what is no response.
 pub(super) fn error_instead_of_response(code: &ErrorCode) -> Failure {
+    if let ErrorCode::InternalError(Some(text)) = code {
+        return Failure::new(Outcome::BadResponse, text.chars().take(MAX_DETAIL_CHARS).collect::<String>());
+    }
     Failure::new(Outcome::BadResponse, format!("the function answered with an error instead of a response: {code}"))
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sless_core::artifact::{PrivateKey, Statement};
+use sless_core::artifact::{ModuleRef, ModuleStatement, PrivateKey, Statement};
 use sless_core::{ArtifactRef, ColdGrade, Digest, Outcome};
 use sless_host::Settings;
 
-use crate::world::{World, compiled, eventually, function_key, settings, sign};
+use crate::world::{World, compile, compile_module, compiled, eventually, function_key, guest, key, settings, sign};
 
 #[tokio::test]
 async fn cold_starts_are_told_apart() {
@@ -152,4 +152,73 @@ async fn functions_that_nobody_calls_are_small() {
         .collect();
     let each = resident().saturating_sub(before) / targets.len() as u64;
     assert!(each < 2048, "{each} bytes each");
+}
+
+/// An engine's module, and the kitchen as a component that imports it, both compiled and in the store.
+fn over_a_module(world: &World) -> (ArtifactRef, ModuleRef) {
+    let wasm = b"\0asm\x01\0\0\0";
+    let code = compile_module(wasm);
+    let (digest, wasm, engine) = (Digest::of(&code), Digest::of(wasm), sless_engine::digest());
+    let signature = key().sign_module(&ModuleStatement { artifact: digest, wasm, engine });
+    let module = ModuleRef { digest, size_bytes: code.len() as u64, wasm, engine, signature };
+    world.store.blobs.lock().unwrap().insert(digest, code);
+
+    let mut component = guest("kitchen");
+    // A type of modules that import and export nothing, and an import of that type.
+    component.extend([3, 3, 1, 0x50, 0]);
+    let name = module.import();
+    component.extend([10, name.len() as u8 + 6, 1, 0, name.len() as u8]);
+    component.extend(name.as_bytes());
+    component.extend([0, 0x11, 0]);
+    let code = compile(&component);
+    let artifact = sign(&function_key("kitchen"), Digest::of(&component), &code);
+    world.store.blobs.lock().unwrap().insert(artifact.digest, code);
+    (ArtifactRef { modules: vec![module.clone()], ..artifact }, module)
+}
+
+#[tokio::test]
+async fn a_module_is_mapped_once_for_all_functions_over_it() {
+    let world = World::new();
+    let (artifact, module) = over_a_module(&world);
+    world.function("kitchen", Some(artifact.clone()), |_| {}).works().await;
+    let both = artifact.size_bytes + module.size_bytes;
+    assert_eq!(world.host.stats().code_mapped_bytes, both);
+    assert_eq!(*world.store.fetched.lock().unwrap(), 2);
+    world.host.unmap_code().await;
+    eventually(|| world.host.stats().code_mapped_bytes == module.size_bytes).await;
+    world.function("kitchen", Some(artifact), |_| {}).works().await;
+    assert_eq!(world.host.stats().code_mapped_bytes, both);
+    assert_eq!(*world.store.fetched.lock().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn modules_that_are_not_the_platforms_are_refused() {
+    let world = World::new();
+    let (artifact, module) = over_a_module(&world);
+    let function = function_key("kitchen");
+    let ModuleRef { digest, wasm, engine, .. } = module;
+    let of_function = key().sign(&Statement { artifact: digest, wasm, engine, function: &function });
+    let of_another = PrivateKey::from_bytes(&[8; 32]).sign_module(&ModuleStatement { artifact: digest, wasm, engine });
+    let foreign = Digest::of(b"another engine");
+    let for_foreign = key().sign_module(&ModuleStatement { artifact: digest, wasm, engine: foreign });
+    let other = Digest::of(b"another module");
+    let of_other = key().sign_module(&ModuleStatement { artifact: digest, wasm: other, engine });
+    for (name, modules) in [
+        ("signed as a function's artifact", vec![ModuleRef { signature: of_function, ..module.clone() }]),
+        ("signed with another key", vec![ModuleRef { signature: of_another, ..module.clone() }]),
+        ("for another engine", vec![ModuleRef { engine: foreign, signature: for_foreign, ..module.clone() }]),
+        ("another module under its digest", vec![ModuleRef { wasm: other, ..module.clone() }]),
+    ] {
+        let refused = world.function("kitchen", Some(ArtifactRef { modules, ..artifact.clone() }), |_| {});
+        assert_eq!(refused.failure("/hello").await.outcome, Outcome::FunctionNotReady, "{name}");
+    }
+    assert_eq!(*world.store.fetched.lock().unwrap(), 0, "not even fetched");
+    // Good signatures, but not the module that the component names.
+    for (name, modules) in
+        [("none", vec![]), ("another", vec![ModuleRef { wasm: other, signature: of_other, ..module.clone() }])]
+    {
+        let refused = world.function("kitchen", Some(ArtifactRef { modules, ..artifact.clone() }), |_| {});
+        assert_eq!(refused.failure("/hello").await.outcome, Outcome::FunctionNotReady, "{name}");
+    }
+    world.function("kitchen", Some(artifact), |_| {}).works().await;
 }

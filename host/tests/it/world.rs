@@ -56,6 +56,11 @@ pub(crate) fn compile(wasm: &[u8]) -> Bytes {
     engine.precompile_component(wasm).unwrap().into()
 }
 
+pub(crate) fn compile_module(wasm: &[u8]) -> Bytes {
+    let engine = wasmtime::Engine::new(&sless_engine::compiler_config().unwrap()).unwrap();
+    engine.precompile_module(wasm).unwrap().into()
+}
+
 pub(crate) fn key() -> PrivateKey {
     PrivateKey::from_bytes(&[7; 32])
 }
@@ -68,7 +73,7 @@ pub(crate) fn function_key(name: &str) -> FunctionKey {
 pub(crate) fn sign(function: &FunctionKey, wasm: Digest, code: &[u8]) -> ArtifactRef {
     let (digest, engine) = (Digest::of(code), sless_engine::digest());
     let signature = key().sign(&Statement { artifact: digest, wasm, engine, function });
-    ArtifactRef { digest, size_bytes: code.len() as u64, wasm, engine, signature }
+    ArtifactRef { digest, size_bytes: code.len() as u64, wasm, engine, signature, modules: Vec::new() }
 }
 
 /// Artifacts in memory, and how often each was fetched.

@@ -197,10 +197,21 @@ impl VersionTable {
                 .fetch_all(self.database.read())
                 .await
                 .map_err(&read)?;
+        // Few versions have modules, and those have the same ones, so they have no table of their own.
+        let modules: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT json_extract(module.value, '$.digest')
+             FROM versions, json_each(versions.state, '$.artifact.modules') AS module",
+        )
+        .fetch_all(self.database.read())
+        .await
+        .map_err(&read)?;
+        let corrupt = |why: &'static str| Error::Corrupt { doing: "collect references", source: why.into() };
         let digest = |bytes: Vec<u8>| bytes.try_into().map(Digest::from_bytes);
-        let artifacts = artifacts.into_iter().map(digest).collect::<Result<_, _>>();
-        let artifacts = artifacts
-            .map_err(|_| Error::Corrupt { doing: "collect references", source: "a digest is not 32 bytes".into() })?;
+        let artifacts = artifacts.into_iter().map(digest).collect::<Result<BTreeSet<_>, _>>();
+        let mut artifacts = artifacts.map_err(|_| corrupt("a digest is not 32 bytes"))?;
+        for module in modules {
+            artifacts.insert(module.parse().map_err(|_| corrupt("a module's digest is not 64 hex digits"))?);
+        }
         Ok((keys.into_iter().collect(), artifacts))
     }
 

@@ -6,24 +6,26 @@ use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use super::{Backoff, Deps, Wanted};
-use crate::artifact::{ArtifactRef, Statement};
+use crate::artifact::ArtifactRef;
 use crate::digest::Digest;
-use crate::function::{Function, FunctionStatus, Phase};
+use crate::function::{Function, FunctionStatus, Phase, Runtime};
 use crate::names::FunctionKey;
 use crate::outcome::{Failure, Outcome};
 use crate::page::PageRequest;
-use crate::ports::{self, BlobKey, BuildError, BuildJob, Built, Image};
+use crate::ports::{self, BlobKey, BuildError, BuildJob, Builds, Image};
 use crate::resource::{Condition, ConditionStatus, set_condition};
 use crate::services::functions::{new_version, source_bytes_of, source_key};
 use crate::services::routes;
 use crate::version::{Revision, Version, VersionCause, VersionState};
 
 /// Whether there is nothing to do for a function.
-pub(super) fn settled(function: &Function, engine: &Digest) -> bool {
+pub(super) fn settled(function: &Function, builds: &dyn Builds) -> bool {
     let status = &function.status;
     status.observed_generation == function.metadata.generation
         && match status.phase {
-            Phase::Ready => status.artifact.as_ref().is_none_or(|artifact| artifact.engine == *engine),
+            Phase::Ready => {
+                status.artifact.as_ref().is_none_or(|artifact| builds.is_current(function.spec.runtime, artifact))
+            }
             Phase::Failed => true,
             Phase::Pending => function.spec.s3_key.is_none(),
             Phase::Building => false,
@@ -90,7 +92,7 @@ impl Worker {
 
     async fn attempt(&self, again: bool) -> Result<(), Error> {
         let Some(function) = self.present().await? else { return Ok(()) };
-        if settled(&function, &self.deps.builds.engine()) && !again {
+        if settled(&function, self.deps.builds.as_ref()) && !again {
             return Ok(());
         }
         if function.spec.s3_key.is_none() {
@@ -143,7 +145,7 @@ impl Worker {
             VersionState::Failed { error } => {
                 return Ok(Err(Refusal { reason: "BuildFailed", message: error.clone() }));
             }
-            VersionState::Ready { artifact: Some(artifact), .. } if self.serves(artifact).await? => {
+            VersionState::Ready { artifact: Some(artifact), .. } if self.serves(&version, artifact).await? => {
                 return Ok(Ok(version));
             }
             VersionState::Ready { image: Some(image), .. } if self.deps.workloads.exists(image).await? => {
@@ -163,24 +165,34 @@ impl Worker {
             return self.imaged(function, version, source, sha256).await;
         }
         let engine = self.deps.builds.engine();
-        let found = self.deps.records.find_artifact(self.key.namespace, &sha256, &engine).await?;
+        let found = match function.spec.runtime {
+            Runtime::Wasm => self.deps.records.find_artifact(self.key.namespace, &sha256, &engine).await?,
+            _ => self.built_before(&version).await?,
+        };
         if let Some(artifact) = found
-            && self.serves(&artifact).await?
+            && self.serves(&version, &artifact).await?
         {
-            let artifact = self.signed(artifact.digest, artifact.size_bytes, artifact.wasm, artifact.engine);
-            return Ok(Ok(self
-                .ready(version, VersionState::Ready { artifact: Some(artifact), image: None }, None)
-                .await?));
+            let artifact = self.deps.signed_anew(&self.key, artifact);
+            let state = VersionState::Ready { artifact: Some(artifact), image: None };
+            return Ok(Ok(self.ready(version, state, None).await?));
         }
         self.say_building(function).await?;
         let _turn = self.building.acquire().await;
         match self.deps.builds.build(self.job(function, &version, source, sha256)).await {
             Ok(built) => {
                 self.keep_log(&version, &built.log).await?;
-                let Built { artifact, size_bytes, wasm, engine, took, .. } = built;
-                let artifact = self.signed(artifact, size_bytes, wasm, engine);
-                let state = VersionState::Ready { artifact: Some(artifact), image: None };
+                let took = built.took;
+                let artifact = Some(self.deps.sign(&self.key, built));
+                let state = VersionState::Ready { artifact, image: None };
                 Ok(Ok(self.ready(version, state, Some(took.as_millis() as u64)).await?))
+            }
+            Err(BuildError::Rejected { reason, log }) if self.still_serves(&version).await? => {
+                tracing::warn!(
+                    function = %self.key, version = %version.number, reason,
+                    "a version can't be built over its language's new engine; it serves over the old one"
+                );
+                self.keep_log(&version, &log).await?;
+                Ok(Ok(version))
             }
             Err(BuildError::Rejected { reason, log }) => Ok(Err(self.failed(&version, reason, &log).await?)),
             Err(BuildError::TooLarge { reason }) => Ok(Err(self.failed(&version, reason, "").await?)),
@@ -231,15 +243,36 @@ impl Worker {
         .await
     }
 
-    /// Whether an artifact is for the present engine, and there.
-    async fn serves(&self, artifact: &ArtifactRef) -> ports::Result<bool> {
-        Ok(artifact.engine == self.deps.builds.engine()
-            && self.deps.blobs.exists(&BlobKey::artifact(&artifact.digest)).await?)
+    /// Whether an artifact is what would be built now, and there.
+    async fn serves(&self, version: &Version, artifact: &ArtifactRef) -> ports::Result<bool> {
+        Ok(self.deps.builds.is_current(version.spec.runtime, artifact) && self.is_there(artifact).await?)
     }
 
-    fn signed(&self, digest: Digest, size_bytes: u64, wasm: Digest, engine: Digest) -> ArtifactRef {
-        let signature = self.deps.signing_key.sign(&Statement { artifact: digest, wasm, engine, function: &self.key });
-        ArtifactRef { digest, size_bytes, wasm, engine, signature }
+    /// Whether a version that should be built again can serve as it is: only its language's engine is older.
+    async fn still_serves(&self, version: &Version) -> ports::Result<bool> {
+        let VersionState::Ready { artifact: Some(artifact), .. } = &version.state else { return Ok(false) };
+        Ok(artifact.engine == self.deps.builds.engine() && self.is_there(artifact).await?)
+    }
+
+    async fn is_there(&self, artifact: &ArtifactRef) -> ports::Result<bool> {
+        for digest in std::iter::once(&artifact.digest).chain(artifact.modules.iter().map(|module| &module.digest)) {
+            if !self.deps.blobs.exists(&BlobKey::artifact(digest)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What one of the function's latest versions was built to, from the same source with the same runtime.
+    async fn built_before(&self, version: &Version) -> ports::Result<Option<ArtifactRef>> {
+        let latest = self.deps.records.versions(self.uid, PageRequest { limit: 20, cursor: None }).await?.items;
+        let of = |version: &Version| (version.spec.sha256, version.spec.runtime, version.spec.entrypoint.clone());
+        Ok(latest.into_iter().filter(|other| of(other) == of(version)).find_map(|other| match other.state {
+            VersionState::Ready { artifact: Some(artifact), .. } => {
+                Some(artifact).filter(|artifact| self.deps.builds.is_current(version.spec.runtime, artifact))
+            }
+            _ => None,
+        }))
     }
 
     async fn ready(&self, version: Version, state: VersionState, build_ms: Option<u64>) -> ports::Result<Version> {
