@@ -8,6 +8,7 @@ mod cache;
 mod child;
 mod desk;
 mod engines;
+mod requirements;
 mod verdict;
 
 use std::ffi::OsString;
@@ -181,7 +182,10 @@ impl LocalBuilds {
         };
         let (reply, log, desk) = self.step(task(&desk, None), desk).await?;
         let Reply::NeedsBundle { packages } = reply else { return Ok((reply, log, desk)) };
-        let (desk, said) = self.bundle(entrypoint, packages, desk).await?;
+        let (desk, said) = match job.runtime {
+            Runtime::WasmPython => self.requirements(desk).await?,
+            _ => self.bundle(entrypoint, packages, desk).await?,
+        };
         desk.renew_output().map_err(failed("make a work folder"))?;
         let folder = desk.source();
         let (reply, log, desk) = self.step(task(&desk, Some(folder)), desk).await?;

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use sless_core::Runtime;
 use sless_core::build_protocol::{
-    ARTIFACT_FILE, BUNDLE_FILE, CONTEXT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, Reply, SOURCE_FILE, Task,
+    ARTIFACT_FILE, BUNDLE_FILE, CONTEXT_FILE, Job, Limits, MAX_JOB_BYTES, PACK_FILE, PACKAGES_FILE, Reply, SOURCE_FILE,
+    Task,
 };
 
 use crate::bundle;
@@ -64,7 +65,8 @@ enum Opened {
         input: File,
         language: language::Opened,
         entrypoint: String,
-        bundle: Option<(File, File)>,
+        /// The bundle and, of JavaScript, its source map.
+        bundle: Option<(File, Option<File>)>,
         to: Output,
     },
     Unpack {
@@ -131,7 +133,7 @@ fn open(task: &Task) -> Result<Opened, String> {
             input: input(path)?,
             language: language::open(*runtime, engine)?,
             entrypoint: entrypoint.clone(),
-            bundle: bundle.as_ref().map(|folder| open_bundle(folder)).transpose()?,
+            bundle: bundle.as_ref().map(|folder| open_bundle(*runtime, folder)).transpose()?,
             to: Output::open(output, caches)?,
         },
         Task::Unpack { input: path, output } => Opened::Unpack { input: input(path)?, output: output.clone() },
@@ -147,14 +149,17 @@ fn open(task: &Task) -> Result<Opened, String> {
     })
 }
 
-/// The bundle and its source map. Not through links: the folder was a stranger's to write.
-fn open_bundle(folder: &Path) -> Result<(File, File), String> {
+/// The bundle and its source map, or Python's packages. Not through links: the folder was a stranger's to write.
+fn open_bundle(runtime: Runtime, folder: &Path) -> Result<(File, Option<File>), String> {
     let open = |name: &str| {
         let path = folder.join(name);
         let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
         file.map_err(|e| format!("open {}: {e}", path.display()))
     };
-    Ok((open(BUNDLE_FILE)?, open(&format!("{BUNDLE_FILE}.map"))?))
+    match runtime {
+        Runtime::WasmPython => Ok((open(PACKAGES_FILE)?, None)),
+        _ => Ok((open(BUNDLE_FILE)?, Some(open(&format!("{BUNDLE_FILE}.map"))?))),
+    }
 }
 
 fn create(folder: &Path, name: &str) -> Result<File, String> {
@@ -235,7 +240,8 @@ fn run(limits: &Limits, opened: Opened) -> Result<Reply, Reply> {
         Opened::BuildSource { input, language, entrypoint, bundle, to } => {
             let bundle = match bundle {
                 Some((code, map)) => {
-                    Some(Bundle { code: read_component(code, limits)?, map: read_component(map, limits)? })
+                    let map = map.map(|map| read_component(map, limits)).transpose()?;
+                    Some(Bundle { code: read_component(code, limits)?, map: map.unwrap_or_default() })
                 }
                 None => None,
             };

@@ -12,7 +12,7 @@ mod make;
 mod prepare;
 mod snapshot;
 mod split;
-mod state;
+pub(crate) mod state;
 mod uses;
 
 pub(crate) use make::{entry, open, prepare};

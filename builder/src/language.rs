@@ -10,7 +10,9 @@ use std::path::Path;
 use sless_core::build_protocol::{ENGINE_FILE, PREPARED_FORMAT, PreparedEngine, PreparedModule};
 use sless_core::{Digest, Runtime};
 
+use crate::child::with_causes;
 use crate::js;
+use crate::python;
 use crate::source::Tree;
 
 /// The most bytes of [`ENGINE_FILE`]: some digests.
@@ -91,6 +93,7 @@ pub(crate) fn open(runtime: Runtime, folder: &Path) -> Result<Opened, String> {
         prepared.modules.iter().map(|m| format!("{}{}", sless_core::artifact::MODULE_IMPORT_PREFIX, m.wasm)).collect();
     let language: Box<dyn Language> = match runtime {
         Runtime::WasmJs => Box::new(js::open(folder)?),
+        Runtime::WasmPython => Box::new(python::open(folder).map_err(|error| with_causes(&error))?),
         other => return Err(no_language(other)),
     };
     Ok(Opened { language, imports })
@@ -103,6 +106,7 @@ pub(crate) fn open(runtime: Runtime, folder: &Path) -> Result<Opened, String> {
 pub(crate) fn prepare(runtime: Runtime, component: &[u8], folder: &Path) -> Result<PreparedEngine, String> {
     let modules = match runtime {
         Runtime::WasmJs => js::prepare(component, folder)?,
+        Runtime::WasmPython => python::prepare(component, folder).map_err(|error| with_causes(&error))?,
         other => return Err(no_language(other)),
     };
     let prepared = PreparedEngine {

@@ -18,6 +18,7 @@ mod child;
 pub mod compile;
 pub mod js;
 mod language;
+pub mod python;
 pub mod sandbox;
 pub mod source;
 

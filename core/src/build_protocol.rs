@@ -30,6 +30,8 @@ pub const PACK_EXTENSION: &str = "pack";
 pub const ENGINE_FILE: &str = "engine.json";
 /// The file that [`Task::Bundle`] makes; its source map is beside it, with `.map` behind the name.
 pub const BUNDLE_FILE: &str = ".sless-bundle.mjs";
+/// The packages of Python source, beside it: a tar.gz with all of them below `function/`.
+pub const PACKAGES_FILE: &str = ".sless-packages.tar.gz";
 /// Raised whenever builders write or read something else in a prepared engine's folder: an older one is prepared again.
 pub const PREPARED_FORMAT: u32 = 1;
 /// The uid and gid a builder takes when it is started as root: the one that distroless images call `nonroot`.

@@ -16,9 +16,10 @@ use sha2::{Digest as _, Sha256};
 use crate::{sh, workspace};
 
 /// An engine: the runtime that it is for. Its folder in `runtimes/` has the same name and a script `build.sh OUT.wasm`.
-const ENGINES: &[&str] = &["wasm-js"];
-/// Scripts and sources that each build reads besides its folder.
-const SHARED: &[&str] = &["tools/wasm-rust.sh"];
+const ENGINES: &[&str] = &["wasm-js", "wasm-python"];
+/// Scripts and folders that builds read besides their own.
+const SHARED: &[(&str, &str)] =
+    &[("wasm-js", "tools/wasm-rust.sh"), ("wasm-python", "runtimes/python3.11/sless_runtime")];
 /// What makes one JavaScript file of several.
 const BUNDLER: &str = "esbuild";
 /// Builds of an engine that are kept.
@@ -27,7 +28,7 @@ const KEPT: usize = 4;
 /// What building them needs and this machine lacks; `tools/setup.sh` says which packages have it.
 pub(crate) fn missing(root: &Path) -> Option<String> {
     let lacks = |program: &&str| !sh::works(sh::command(root, program).arg("--version"));
-    let lacking: Vec<&str> = ["npm", "clang-19"].into_iter().filter(lacks).collect();
+    let lacking: Vec<&str> = ["npm", "clang-19", "python3"].into_iter().filter(lacks).collect();
     (!lacking.is_empty()).then(|| format!("there is no {}, which building engines needs", lacking.join(" and no ")))
 }
 
@@ -56,9 +57,9 @@ fn built(root: &Path, runtime: &str) -> Result<PathBuf> {
     let source = root.join("runtimes").join(runtime);
     let cache = workspace::cache()?.join("engines");
     fs::create_dir_all(&cache).with_context(|| format!("make {}", cache.display()))?;
-    let digest = digest(root, &source)?;
+    let digest = digest(root, runtime, &source)?;
     let place = cache.join(format!("{runtime}-{}.wasm", &digest[..16]));
-    if place.is_file() && cache.join(BUNDLER).is_file() {
+    if place.is_file() && (runtime != "wasm-js" || cache.join(BUNDLER).is_file()) {
         return Ok(place);
     }
     eprintln!("engine {runtime}");
@@ -73,10 +74,13 @@ fn built(root: &Path, runtime: &str) -> Result<PathBuf> {
 }
 
 /// SHA-256 over all files that a build reads.
-fn digest(root: &Path, source: &Path) -> Result<String> {
+fn digest(root: &Path, runtime: &str, source: &Path) -> Result<String> {
     let mut files = Vec::new();
     walk(source, &mut files)?;
-    files.extend(SHARED.iter().map(|path| root.join(path)));
+    for (_, path) in SHARED.iter().filter(|(reader, _)| *reader == runtime) {
+        let path = root.join(path);
+        if path.is_dir() { walk(&path, &mut files)? } else { files.push(path) }
+    }
     files.sort();
     let mut all = Sha256::new();
     for file in files {
@@ -93,7 +97,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         // What tools leave, and what does not change an engine.
-        if ["node_modules", "target", "tests", "README.md"].iter().any(|skipped| name == *skipped) {
+        if ["node_modules", "target", "tests", "README.md", "__pycache__"].iter().any(|skipped| name == *skipped) {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -52,7 +52,7 @@ impl LocalBuilds {
         Ok((desk, said + &log))
     }
 
-    async fn done(&self, task: Task, desk: Desk) -> Result<(Desk, String), BuildError> {
+    pub(super) async fn done(&self, task: Task, desk: Desk) -> Result<(Desk, String), BuildError> {
         match self.step(task, desk).await? {
             (Reply::Done {}, log, desk) => Ok((desk, log)),
             (other, ..) => Err(failed("bundle the source")(format!("the builder answered {other:?}"))),
@@ -123,7 +123,7 @@ impl LocalBuilds {
 }
 
 /// A list of packages. Not through a link: the folder was a stranger's to write.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::File::options().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -135,7 +135,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn trim(cache: &Path) -> std::io::Result<()> {
+pub(super) fn trim(cache: &Path) -> std::io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(cache)? {
         let entry = entry?;
@@ -148,7 +148,7 @@ fn trim(cache: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn tail(log: &str) -> &str {
+pub(super) fn tail(log: &str) -> &str {
     let log = log.trim();
     let start = log.char_indices().rev().nth(600).map_or(0, |(at, _)| at);
     &log[start..]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use wasmtime::component::{Component, Instance, Linker, WasmList};
+use wasmtime::component::{Component, Instance, Linker, Val, WasmList};
 use wasmtime::{Engine, ResourceLimiter, Result, Store, UpdateDeadline};
 use wasmtime_wizer::ComponentInstanceState;
 
@@ -12,12 +12,12 @@ use wasmtime_wizer::ComponentInstanceState;
 const TICK: Duration = Duration::from_millis(20);
 
 /// The data of a build's store.
-pub(super) struct State {
+pub(crate) struct State {
     memory_limit_bytes: usize,
-    pub(super) memory_refused: bool,
+    pub(crate) memory_refused: bool,
     ticks_left: u64,
     /// Whether the guest asked for a clock or for random bytes.
-    pub(super) asked: Vec<&'static str>,
+    pub(crate) asked: Vec<&'static str>,
     random: u64,
 }
 
@@ -50,7 +50,7 @@ impl State {
 }
 
 /// A store for one build.
-pub(super) fn store(engine: &Engine, memory_limit_bytes: usize, time: Duration) -> Store<State> {
+pub(crate) fn store(engine: &Engine, memory_limit_bytes: usize, time: Duration) -> Store<State> {
     let ticks_left = u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX).max(1);
     let state = State {
         memory_limit_bytes,
@@ -71,10 +71,10 @@ pub(super) fn store(engine: &Engine, memory_limit_bytes: usize, time: Duration) 
 }
 
 /// Moves the epoch on while it lives.
-pub(super) struct Ticker(Arc<AtomicBool>);
+pub(crate) struct Ticker(Arc<AtomicBool>);
 
 impl Ticker {
-    pub(super) fn start(engine: &Engine) -> std::io::Result<Self> {
+    pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let (seen, engine) = (over.clone(), engine.weak());
         std::thread::Builder::new().name("ticker".to_owned()).spawn(move || {
@@ -95,8 +95,13 @@ impl Drop for Ticker {
 }
 
 /// What the guest may call: clocks and random bytes, each with a note. Everything else ends the build.
-pub(super) fn linker(engine: &Engine, component: &Component) -> Result<Linker<State>> {
-    let mut linker: Linker<State> = Linker::new(engine);
+pub(crate) fn linker(engine: &Engine, component: &Component) -> Result<Linker<State>> {
+    linker_over(Linker::new(engine), component)
+}
+
+/// The same, beside what is linked already.
+pub(crate) fn linker_over(mut linker: Linker<State>, component: &Component) -> Result<Linker<State>> {
+    let engine = &linker.engine().clone();
     let started = std::time::Instant::now();
     for (name, _) in component.component_type().imports(engine) {
         let Some((interface, _version)) = name.split_once('@') else { continue };
@@ -114,10 +119,36 @@ pub(super) fn linker(engine: &Engine, component: &Component) -> Result<Linker<St
                     Ok((Datetime { seconds: 1_600_000_000, nanoseconds: 0 },))
                 })?;
             }
+            "wasi:filesystem/preopens" => {
+                // Whoever looks for a file learns that there are none.
+                linker.instance(name)?.func_new("get-directories", |_, _, _, results| {
+                    results[0] = Val::List(Vec::new());
+                    Ok(())
+                })?;
+            }
+            "wasi:cli/environment" => {
+                // Engines say themselves who asks; CPython's looks when it is first called.
+                let mut environment = linker.instance(name)?;
+                for list in ["get-environment", "get-arguments"] {
+                    environment.func_new(list, |_, _, _, results| {
+                        results[0] = Val::List(Vec::new());
+                        Ok(())
+                    })?;
+                }
+                environment.func_new("initial-cwd", |_, _, _, results| {
+                    results[0] = Val::Option(None);
+                    Ok(())
+                })?;
+            }
             "wasi:random/random" => {
                 let mut random = linker.instance(name)?;
                 random.func_wrap("get-random-bytes", |mut store, (length,): (u64,)| {
-                    store.data_mut().ask("random bytes");
+                    if length == 0 {
+                        // How an engine says that what it asked for itself is over, and the user's code begins.
+                        store.data_mut().asked.clear();
+                    } else {
+                        store.data_mut().ask("random bytes");
+                    }
                     let length = usize::try_from(length).unwrap_or(usize::MAX).min(1 << 16);
                     Ok(((0..length).map(|_| store.data_mut().random() as u8).collect::<Vec<u8>>(),))
                 })?;
@@ -154,9 +185,9 @@ struct Datetime {
 }
 
 /// Reads an instance's memory and globals by the functions that instrumentation gave it.
-pub(super) struct Reading<'a> {
-    pub(super) store: &'a mut Store<State>,
-    pub(super) instance: Instance,
+pub(crate) struct Reading<'a> {
+    pub(crate) store: &'a mut Store<State>,
+    pub(crate) instance: Instance,
 }
 
 impl Reading<'_> {
