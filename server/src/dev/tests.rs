@@ -21,6 +21,7 @@ fn config(data: &Path) -> DevConfig {
         toolchains: Toolchains::default(),
         build_env: Vec::new(),
         idle: Duration::from_secs(1),
+        engines: None,
     }
 }
 
