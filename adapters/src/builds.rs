@@ -163,7 +163,7 @@ impl LocalBuilds {
     }
 
     /// Builds source over its language's engine, bundled first where the builder says that it has to be.
-    async fn from_source(
+    async fn build_source(
         &self,
         job: &BuildJob,
         ready: &engines::Ready,
@@ -272,7 +272,7 @@ impl Builds for LocalBuilds {
         let caches = std::iter::once(cache.clone()).chain(self.settings.base_cache.clone()).collect();
         let (reply, log, desk) = match &over {
             None => self.step(Task::Build { input: desk.input(), output: desk.output(), caches }, desk).await?,
-            Some(ready) => self.from_source(&job, ready, caches, desk).await?,
+            Some(ready) => self.build_source(&job, ready, caches, desk).await?,
         };
         let Reply::Built { wasm, artifact, size_bytes, engine, cache: used } = reply else {
             return Err(failed("build the component")(format!("the builder answered {reply:?}")));

@@ -1,6 +1,10 @@
 //! `LocalWorkloads` with the interpreters of this machine: this program starts itself as the launcher.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a failure fails the test; interpreters are where the developer has them"
+)]
 
 use std::process::ExitCode;
 

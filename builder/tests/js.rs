@@ -1,6 +1,8 @@
 //! JavaScript becomes a component whose engine is shared. Needs the engine, which `cargo xtask engines` builds; without it
 //! these are reported as ignored.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a failure fails the test, which says what it measured")]
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

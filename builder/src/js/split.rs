@@ -118,11 +118,11 @@ fn sections(component: &[u8]) -> Result<Vec<Section>, Error> {
     // Sections of nested modules and components come between; they lie within the range of the one before.
     let mut end = 0;
     for payload in Parser::new(0).parse_all(component) {
-        if let Some((id, range)) = payload?.as_section() {
-            if range.start >= end {
-                end = range.end;
-                sections.push((id, range));
-            }
+        if let Some((id, range)) = payload?.as_section()
+            && range.start >= end
+        {
+            end = range.end;
+            sections.push((id, range));
         }
     }
     Ok(sections)

@@ -84,6 +84,7 @@ fn own_program() -> std::io::Result<PathBuf> {
 }
 
 /// Where interpreters and installers are looked for.
+#[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 fn path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }

@@ -41,7 +41,7 @@ impl Engines {
         }
         let key = modules.iter().map(|module| [module.wasm, module.digest]).collect();
         let load = self.load(codes, modules);
-        let engine = self.cache.try_get_with(key, load).await.map_err(|error| Error::Module(error))?;
+        let engine = self.cache.try_get_with(key, load).await.map_err(Error::Module)?;
         Ok(engine.linker.clone())
     }
 

@@ -11,8 +11,8 @@ from componentize_py_types import Err, Ok
 from wit_world.imports import outgoing_handler
 from wit_world.imports.streams import StreamError_Closed
 from wit_world.imports.types import (
-    ErrorCode_ConnectionTimeout, ErrorCode_DnsError, ErrorCode_HttpRequestDenied, ErrorCode_HttpResponseTimeout,
-    ErrorCode_InternalError, Fields, Method_Connect, Method_Delete, Method_Get, Method_Head,
+    ErrorCode_ConnectionTimeout, ErrorCode_DestinationIpProhibited, ErrorCode_DnsError, ErrorCode_HttpRequestDenied,
+    ErrorCode_HttpResponseTimeout, ErrorCode_InternalError, Fields, Method_Connect, Method_Delete, Method_Get, Method_Head,
     Method_Options, Method_Other, Method_Patch, Method_Post, Method_Put, Method_Trace, OutgoingBody, OutgoingRequest,
     RequestOptions, Scheme_Http, Scheme_Https,
 )
@@ -30,7 +30,7 @@ _READ_BYTES = 64 << 10
 
 def _error(code) -> OSError:
     """What went wrong outside, as the library would raise it."""
-    if isinstance(code, ErrorCode_HttpRequestDenied):
+    if isinstance(code, (ErrorCode_HttpRequestDenied, ErrorCode_DestinationIpProhibited)):
         return PermissionError(13, "the function's egress policy (egress.allow) does not let this request out")
     if isinstance(code, (ErrorCode_ConnectionTimeout, ErrorCode_HttpResponseTimeout)):
         return TimeoutError("the request timed out")

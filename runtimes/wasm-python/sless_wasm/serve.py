@@ -165,13 +165,21 @@ class Reply:
             raise _Gone from None
 
     def _finish(self) -> None:
-        if self.stream is not None:
-            self.stream.__exit__(None, None, None)
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.__exit__(None, None, None)
         body, self.body = self.body, None
         try:
             OutgoingBody.finish(body, None)
         except Err:
             raise _Gone from None
+
+    def _cut(self) -> None:
+        """Ends the body without its end. A resource that is only forgotten would pass for one that was finished."""
+        for resource in (self.stream, self.body):
+            if resource is not None:
+                resource.__exit__(None, None, None)
+        self.stream = self.body = None
 
     def whole(self, answer) -> None:
         """Sends an answer whose body is whole."""
@@ -246,6 +254,7 @@ class Reply:
             code, detail = "function_error", f"{kind}: {text}" if text else kind
             output.complain(output.stack(error))
         if self.out is None:
+            self._cut()
             return
         if code == "bad_response":
             # The host's to tell: it is an outcome of the platform, with a header that functions can't set.
