@@ -194,7 +194,7 @@ fn help_fits_a_screen_and_names_the_exit_codes() {
     Commands:
       new          Write the folder of a new function, ready to test and deploy
       dev          Run the whole platform in one process, for development
-      deploy       Create or update a function from a component, and wait until it serves
+      deploy       Create or update a function from source or a component, and wait until it serves
       functions    List, show and delete functions
       versions     List a function's versions
       rollback     Go back to an older version, without a build
@@ -244,33 +244,35 @@ fn deploy_help_says_what_a_file_does() {
     command.build();
     let deploy = command.find_subcommand_mut("deploy").unwrap();
     insta::assert_snapshot!(deploy.render_help(), @"
-    Create or update a function from a component, and wait until it serves
+    Create or update a function from source or a component, and wait until it serves
 
     Usage: sless deploy [OPTIONS] [PATH]
 
     Arguments:
-      [PATH]  A component (.wasm), or a folder with sless.toml or a built Rust project [default: .]
+      [PATH]  A folder of source or with sless.toml, one file of source (.py, .js), a component (.wasm),
+              or a built Rust project [default: .]
 
     Options:
-          --name <NAME>          The function's name [default: as in sless.toml, else that of the file
-                                 or folder]
-          --runtime <RUNTIME>    What runs it [default: wasm]
-          --memory <MIB>         Memory of an instance in MiB
-          --timeout <SECONDS>    Wall clock of a call in seconds
-          --cpu <MS>             Processor time of a call in milliseconds
-          --concurrency <CALLS>  Calls at once
-          --rate <CALLS>         Calls a second
-          --reuse[=<BOOL>]       Whether an instance may serve one call after another [possible values:
-                                 true, false]
-          --env <KEY=VALUE>      An environment variable
-          --secret <KEY=SECRET>  An environment variable whose value is a secret
-          --allow <RULE>         Where it may connect to; once given, nowhere else (host, host:port,
-                                 network/prefix, *)
-          --no-build             Don't run the build command of sless.toml: deploy what it left
-          --no-http              Make no http trigger: the function does not answer at /fn
-          --no-wait              Return after the upload instead of waiting until it serves
-          --wait-timeout <TIME>  How long to wait, such as 90s or 5m [default: 5m]
-      -h, --help                 Print help (see more with '--help')
+          --name <NAME>               The function's name [default: as in sless.toml, else that of the
+                                      file or folder]
+          --runtime <RUNTIME>         What runs it [default: wasm]
+          --entrypoint <FILE.EXPORT>  The handler of source, as file.export [default: handler.handler]
+          --memory <MIB>              Memory of an instance in MiB
+          --timeout <SECONDS>         Wall clock of a call in seconds
+          --cpu <MS>                  Processor time of a call in milliseconds
+          --concurrency <CALLS>       Calls at once
+          --rate <CALLS>              Calls a second
+          --reuse[=<BOOL>]            Whether an instance may serve one call after another [possible
+                                      values: true, false]
+          --env <KEY=VALUE>           An environment variable
+          --secret <KEY=SECRET>       An environment variable whose value is a secret
+          --allow <RULE>              Where it may connect to; once given, nowhere else (host,
+                                      host:port, network/prefix, *)
+          --no-build                  Don't run the build command of sless.toml: deploy what it left
+          --no-http                   Make no http trigger: the function does not answer at /fn
+          --no-wait                   Return after the upload instead of waiting until it serves
+          --wait-timeout <TIME>       How long to wait, such as 90s or 5m [default: 5m]
+      -h, --help                      Print help (see more with '--help')
 
     Global options:
           --endpoint <URL>         Where the API is, such as http://127.0.0.1:9090 [env: SLESS_ENDPOINT]

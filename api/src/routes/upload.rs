@@ -111,7 +111,8 @@ fn pieces(body: Body) -> ByteStream {
         };
         Some((piece, body))
     };
-    stream::unfold(body.into_data_stream(), next).boxed()
+    // Who looks at the head of a short body comes to its end, and hands the stream on.
+    stream::unfold(body.into_data_stream(), next).fuse().boxed()
 }
 
 /// Download the code of the live version

@@ -8,7 +8,7 @@ use sless_core::ports::logs::Stream;
 use sless_core::{ColdGrade, Outcome};
 use sless_host::Settings;
 
-use crate::world::{World, eventually, get, settings};
+use crate::world::{World, eventually, function_key, get, settings};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sleeper_is_stopped_at_its_deadline_and_never_goes_on() {
@@ -265,5 +265,9 @@ async fn settings_reach_a_guest_as_its_environment() {
         spec.env.insert("GREETING".into(), "grüezi".into());
         spec.env.insert("EMPTY".into(), String::new());
     });
-    assert_eq!(kitchen.text("/env").await, "EMPTY=\nGREETING=grüezi\n");
+    let namespace = function_key("kitchen").namespace;
+    let platform = format!(
+        "SLESS_FUNCTION_NAME=kitchen\nSLESS_NAMESPACE={namespace}\nSLESS_VERSION=3\nSLESS_TIMEOUT_SECONDS=30\n"
+    );
+    assert_eq!(kitchen.text("/env").await, format!("EMPTY=\nGREETING=grüezi\n{platform}"));
 }
