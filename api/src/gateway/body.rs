@@ -124,11 +124,13 @@ pub(super) struct FunctionBody {
     call: InFlight,
     /// What `Content-Length` promised, or will: its length is known.
     declared: Option<u64>,
+    /// What it breaks with at the next poll.
+    late: Option<BodyError>,
 }
 
 impl FunctionBody {
     pub(super) fn new(inner: Body, call: InFlight, declared: Option<u64>) -> Self {
-        Self { inner, call, declared }
+        Self { inner, call, declared, late: None }
     }
 
     /// Reads to the end and throws away, so that a function whose body nobody wants still ends by itself.
@@ -141,21 +143,22 @@ impl FunctionBody {
     }
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(error) = self.late.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let frame = match std::task::ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
             None => {
                 self.call.end(Outcome::Ok, None);
                 return Poll::Ready(None);
             }
             Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Poll::Ready(Some(Err(self.broken(error)))),
+            Some(Err(error)) => return self.broken(error, cx),
         };
         if let Some(data) = frame.data_ref() {
             let written = self.call.written + data.len() as u64;
             if let Some(declared) = self.declared.filter(|declared| written > *declared) {
                 let detail = format!("the function sent more than the {declared} bytes of its content-length");
-                return Poll::Ready(Some(Err(
-                    self.broken(BodyError::Failed(Failure::new(Outcome::BadResponse, detail)))
-                )));
+                return self.broken(BodyError::Failed(Failure::new(Outcome::BadResponse, detail)), cx);
             }
             self.call.written = written;
         }
@@ -163,7 +166,10 @@ impl FunctionBody {
     }
 
     /// The head is out, so all that is left is to break the connection off: a client must not take a part for the whole.
-    fn broken(&mut self, error: BodyError) -> BodyError {
+    ///
+    /// A moment later: hyper writes what it has gathered when a body has nothing for it, but throws it away when the body
+    /// breaks, and then the client would not even see the head.
+    fn broken(&mut self, error: BodyError, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let outcome = match &error {
             BodyError::Failed(failure) => failure.outcome,
             BodyError::Closed(_) => Outcome::BadResponse,
@@ -171,7 +177,9 @@ impl FunctionBody {
         let id = self.call.id();
         tracing::debug!(invocation = %id, outcome = outcome.name(), error = %error, "call failed after its head");
         self.call.end(outcome, Some(error.to_string()));
-        error
+        self.late = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
