@@ -458,6 +458,9 @@ type ArtifactRef struct {
 	// Engine The engine it was compiled for.
 	Engine Digest `json:"engine"`
 
+	// Modules Modules of a language's engine that it imports; none where the component brings all of its code.
+	Modules *[]ModuleRef `json:"modules,omitempty"`
+
 	// Signature The platform's signature.
 	Signature Signature `json:"signature"`
 
@@ -750,6 +753,24 @@ type Metadata struct {
 
 	// UpdatedAt When its spec last changed.
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// ModuleRef A module of a language's engine, shared by all functions in that language: where it is and why a host may trust it.
+type ModuleRef struct {
+	// Digest SHA-256 of the compiled bytes; its key in the object store is `artifacts/{digest}`.
+	Digest Digest `json:"digest"`
+
+	// Engine The engine it was compiled for.
+	Engine Digest `json:"engine"`
+
+	// Signature The platform's signature.
+	Signature Signature `json:"signature"`
+
+	// SizeBytes Size of the compiled bytes.
+	SizeBytes int64 `json:"sizeBytes"`
+
+	// Wasm The module that was compiled; components import it by this digest.
+	Wasm Digest `json:"wasm"`
 }
 
 // Namespace `sless-` and the 16 hex digits of the tenant
@@ -1857,8 +1878,10 @@ type ClientInterface interface {
 
 	// UploadCodeWithBody Upload code
 	//
-	// A WebAssembly component that exports `wasi:http/incoming-handler`. It is stored and checked at once; compiling goes
-	// on behind the answer. The same bytes again make no version.
+	// For runtime `wasm` a WebAssembly component that exports `wasi:http/incoming-handler`; for the others a zip of the
+	// source, with the handler's file at its top or in the one folder that has everything. It is stored and checked at once;
+	// building goes on behind the answer. The same code again makes no version: the same bytes of a component, the same files
+	// of a source, however they were packed.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2102,8 +2125,10 @@ func (c *Client) ListFunctionInvocations(ctx context.Context, ns Namespace, name
 
 // UploadCodeWithBody Upload code
 //
-// A WebAssembly component that exports `wasi:http/incoming-handler`. It is stored and checked at once; compiling goes
-// on behind the answer. The same bytes again make no version.
+// For runtime `wasm` a WebAssembly component that exports `wasi:http/incoming-handler`; for the others a zip of the
+// source, with the handler's file at its top or in the one folder that has everything. It is stored and checked at once;
+// building goes on behind the answer. The same code again makes no version: the same bytes of a component, the same files
+// of a source, however they were packed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3341,8 +3366,10 @@ type ClientWithResponsesInterface interface {
 
 	// UploadCodeWithBodyWithResponse Upload code
 	//
-	// A WebAssembly component that exports `wasi:http/incoming-handler`. It is stored and checked at once; compiling goes
-	// on behind the answer. The same bytes again make no version.
+	// For runtime `wasm` a WebAssembly component that exports `wasi:http/incoming-handler`; for the others a zip of the
+	// source, with the handler's file at its top or in the one folder that has everything. It is stored and checked at once;
+	// building goes on behind the answer. The same code again makes no version: the same bytes of a component, the same files
+	// of a source, however they were packed.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4921,8 +4948,10 @@ func (c *ClientWithResponses) ListFunctionInvocationsWithResponse(ctx context.Co
 
 // UploadCodeWithBodyWithResponse Upload code
 //
-// A WebAssembly component that exports `wasi:http/incoming-handler`. It is stored and checked at once; compiling goes
-// on behind the answer. The same bytes again make no version.
+// For runtime `wasm` a WebAssembly component that exports `wasi:http/incoming-handler`; for the others a zip of the
+// source, with the handler's file at its top or in the one folder that has everything. It is stored and checked at once;
+// building goes on behind the answer. The same code again makes no version: the same bytes of a component, the same files
+// of a source, however they were packed.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
