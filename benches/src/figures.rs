@@ -1,6 +1,7 @@
 //! The figures by name. Each is a module that answers one question.
 
 mod compile;
+mod deploy;
 mod gateway;
 mod process;
 mod registered;
@@ -21,6 +22,9 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("instance_cold_vs_bare", process::instance_cold),
     ("instance_cold_p99_us", process::instance_cold_p99),
     ("code_cold_vs_bare", process::code_cold),
+    ("js_instance_cold_us", process::javascript_instance_cold),
+    ("js_code_cold_us", process::javascript_code_cold),
+    ("js_deploy_again_ms", deploy::javascript),
     ("second_compile_speedup", compile::second),
     ("rps_vs_serve_pooled", throughput::vs_serve_pooled),
     ("rps_vs_serve_tuned", throughput::vs_serve_tuned),

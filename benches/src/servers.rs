@@ -120,7 +120,7 @@ pub(crate) fn deploy(args: &Args, data: &Path) -> Result<()> {
 /// `sless-host` by itself: what the gateway calls, without the gateway.
 pub(crate) fn host(args: &Args) -> Result<Server> {
     let data = tempfile::tempdir().context("make a data folder")?;
-    let Signed { bytes, digest, revision, key } = signed(args)?;
+    let Signed { bytes, digest, revision, key, .. } = signed(args)?;
     let artifacts = data.path().join("artifacts");
     std::fs::create_dir(&artifacts).context("make a folder")?;
     std::fs::write(artifacts.join(digest.to_string()), bytes).context("write the artifact")?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{guests, sh, workspace};
+use crate::{engines, guests, sh, workspace};
 
 /// The peer has the host's own version, built outside of the workspace so that its features don't leak in.
 const PEER_VERSION: &str = "48.0.8";
@@ -51,7 +51,13 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     for packages in [&["--package", "sless-cli", "--package", "sless-benches"][..], &["--package", "sless-host"]] {
         sh::run(sh::cargo(root).args(["build", "--profile", &args.profile]).args(packages))?;
     }
-    let folder = workspace::target_folder(root)?.join(if args.profile == "dev" { "debug" } else { &args.profile });
+    let profile = if args.profile == "dev" { "debug" } else { &args.profile };
+    if let Some(missing) = engines::missing(root) {
+        eprintln!("figures of JavaScript will fail: {missing}");
+    } else {
+        engines::run(root, profile)?;
+    }
+    let folder = workspace::target_folder(root)?.join(profile);
     let mut command = sh::command(root, folder.join("sless-benches").to_str().context("a path in UTF-8")?);
     command.args(&args.names).arg("--binaries").arg(&folder);
     command.arg("--component").arg(cache.join("guests/hello.wasm")).arg("--peer").arg(cache.join("peers/bin/wasmtime"));

@@ -13,12 +13,12 @@ use sless_core::call::{Answer, CallRecord};
 use sless_core::ports::invoker::{BlobArtifacts, Invoker as _};
 use sless_core::ports::{BlobKey, blobs};
 use sless_core::version::Revision;
-use sless_core::{Call, ColdGrade, Invocation, InvocationId, Outcome, Target, TriggerKind, body};
+use sless_core::{Call, ColdGrade, Digest, Invocation, InvocationId, Outcome, Target, TriggerKind, body};
 use sless_host::{Deps, Host, Settings};
 use tokio::sync::mpsc;
 
 use crate::Args;
-use crate::artifact::{Signed, signed};
+use crate::artifact::{Signed, signed, signed_javascript};
 use crate::bare::Bare;
 use crate::figure::{Bar, Figure};
 use crate::stats::{median, micros, percentile};
@@ -68,6 +68,52 @@ pub(super) fn code_cold(args: &Args, name: &'static str) -> Result<Figure> {
     Ok(figure.bar(Bar::RatioAtMost(1.2)))
 }
 
+/// A JavaScript function as most begin: some JSON in, some JSON out.
+const JAVASCRIPT: &str =
+    "exports.handler = async (event) => ({ hello: event.query.name ?? 'world', path: event.path });";
+/// What is asked of a call of it in a fresh instance, and of one whose code has to be mapped first.
+const JAVASCRIPT_INSTANCE_US: f64 = 120.0;
+const JAVASCRIPT_CODE_US: f64 = 1_000.0;
+
+/// p50 of a call of a JavaScript function in a fresh instance.
+pub(super) fn javascript_instance_cold(args: &Args, name: &'static str) -> Result<Figure> {
+    javascript(args, name, JAVASCRIPT_INSTANCE_US, async |bench| {
+        bench.target.prepare().await?;
+        for _ in 0..WARM_UP_CALLS {
+            bench.ours(ColdGrade::Instance).await?;
+        }
+        let mut ours = Vec::new();
+        for _ in 0..INSTANCE_CALLS {
+            ours.push(bench.ours(ColdGrade::Instance).await?);
+        }
+        Ok(ours)
+    })
+}
+
+/// p50 of a call of a JavaScript function whose artifact is on disk and not mapped; its engine is.
+pub(super) fn javascript_code_cold(args: &Args, name: &'static str) -> Result<Figure> {
+    javascript(args, name, JAVASCRIPT_CODE_US, async |bench| {
+        let mut ours = Vec::new();
+        for _ in 0..CODE_CALLS {
+            ours.push(bench.code_cold().await?);
+        }
+        Ok(ours)
+    })
+}
+
+fn javascript(
+    args: &Args,
+    name: &'static str,
+    most_us: f64,
+    round: impl AsyncFn(&Bench) -> Result<Vec<Duration>>,
+) -> Result<Figure> {
+    let start = async || Bench::new(signed_javascript(args, JAVASCRIPT)?, false).await;
+    let rounds = run(args, start, round)?;
+    let value = median(&rounds.into_iter().map(|round| Sorted::new(round).p50()).collect::<Vec<_>>());
+    let bar = Some(Bar::ValueAtMost(most_us));
+    Ok(Figure { name, value, unit: "µs", peer: None, peer_value: None, ratio: None, bar })
+}
+
 fn instance_rounds(args: &Args) -> Result<Vec<Round>> {
     measure(args, async |bench| {
         let pre = bench.bare.load(&bench.artifact)?;
@@ -110,12 +156,21 @@ impl Sorted {
     }
 }
 
-/// Runs the rounds in a runtime like the server's.
+/// Runs the rounds with the peer beside.
 fn measure(args: &Args, round: impl AsyncFn(&Bench) -> Result<Round>) -> Result<Vec<Round>> {
+    run(args, async || Bench::new(signed(args)?, true).await, round)
+}
+
+/// Runs the rounds over what `start` makes, in a runtime like the server's.
+fn run<T>(
+    args: &Args,
+    start: impl AsyncFnOnce() -> Result<Bench>,
+    round: impl AsyncFn(&Bench) -> Result<T>,
+) -> Result<Vec<T>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     // A server comes back to its scheduler after every call; a round does not, so it may not have a task's budget.
     runtime.block_on(tokio::task::unconstrained(async {
-        let bench = Bench::new(args).await?;
+        let bench = start().await?;
         let mut rounds = Vec::new();
         for _ in 0..args.rounds {
             rounds.push(round(&bench).await?);
@@ -135,20 +190,26 @@ struct Bench {
     written: Mutex<mpsc::Receiver<Invocation>>,
     bare: Bare,
     artifact: PathBuf,
-    answer: Bytes,
+    /// What the peer answers, if it can.
+    answer: Option<Bytes>,
     adapters: Embedded,
     _data: tempfile::TempDir,
 }
 
 impl Bench {
-    async fn new(args: &Args) -> Result<Self> {
+    /// Over an artifact; whether the peer, which knows of no modules, can serve it too.
+    async fn new(signed: Signed, has_peer: bool) -> Result<Self> {
         let data = tempfile::tempdir().context("make a data folder")?;
-        let Signed { bytes, digest, revision, key } = signed(args)?;
+        let Signed { bytes, digest, modules, revision, key } = signed;
         let artifact = data.path().join("artifact");
         std::fs::write(&artifact, &bytes).context("write the artifact")?;
         let adapters = embedded::open(&data.path().join("data"), embedded::Options::default()).await?;
         let size = bytes.len() as u64;
         adapters.blobs.put(&BlobKey::artifact(&digest), blobs::once(bytes), size).await?;
+        for module in modules {
+            let (key, size) = (BlobKey::artifact(&Digest::of(&module)), module.len() as u64);
+            adapters.blobs.put(&key, blobs::once(module), size).await?;
+        }
         let settings = Settings::default();
         let bare = Bare::new(&settings)?;
         let host = Host::new(
@@ -164,7 +225,7 @@ impl Bench {
         let target = host.target(revision.clone());
         target.prepare().await?;
         let (rows, written) = mpsc::channel(ROWS);
-        let answer = bare.call(&bare.load(&artifact)?).await?;
+        let answer = if has_peer { Some(bare.call(&bare.load(&artifact)?).await?) } else { None };
         Ok(Self {
             host,
             target,
@@ -221,7 +282,7 @@ impl Bench {
     }
 
     fn check(&self, answer: &Bytes) -> Result<()> {
-        ensure!(*answer == self.answer, "the two sides answer differently");
+        ensure!(self.answer.as_ref().is_none_or(|known| answer == known), "the two sides answer differently");
         Ok(())
     }
 }
