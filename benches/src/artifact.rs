@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use sless_builder::cache::Packs;
 use sless_builder::js::{Engine, Limits, Prepared, Source};
+use sless_builder::python;
 use sless_core::artifact::{ModuleRef, ModuleStatement, PrivateKey, PublicKey, Statement};
 use sless_core::version::Revision;
 use sless_core::{ArtifactRef, Digest, FunctionKey, FunctionSpec, Runtime, Tenant, VersionNumber};
@@ -34,9 +35,7 @@ pub(crate) fn signed(args: &Args) -> Result<Signed> {
 
 /// A JavaScript function over its engine, which is prepared here.
 pub(crate) fn signed_javascript(args: &Args, text: &str) -> Result<Signed> {
-    let path = args.binaries.join("engines/wasm-js.wasm");
-    let engine = std::fs::read(&path)
-        .with_context(|| format!("read {}; `cargo xtask engines --profile …` puts it there", path.display()))?;
+    let engine = engine_component(args, "wasm-js")?;
     let packs = Packs::new(Vec::new(), None, &sless_builder::engine());
     let prepared = Prepared::make(&engine, &packs)?;
     let folder = tempfile::tempdir().context("make a folder")?;
@@ -54,6 +53,32 @@ pub(crate) fn signed_javascript(args: &Args, text: &str) -> Result<Signed> {
     };
     let built = engine.build(&source)?;
     sign(&built.component, Runtime::WasmJs, &[(prepared.digest(), prepared.artifact.clone())])
+}
+
+/// A Python function over its engine, which is prepared here: half a minute.
+pub(crate) fn signed_python(args: &Args, text: &str) -> Result<Signed> {
+    let engine = engine_component(args, "wasm-python")?;
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let prepared = python::prepare(&engine, folder.path())?;
+    let source = python::Source {
+        files: vec![python::File { path: "handler.py".to_owned(), content: text.as_bytes().to_vec() }],
+        packages: Vec::new(),
+        entrypoint: "handler.handler".to_owned(),
+        evaluate: true,
+    };
+    let built = python::open(folder.path())?.build(source)?;
+    let modules = prepared.into_iter().map(|module| {
+        let code =
+            std::fs::read(folder.path().join(module.artifact.to_string())).context("read a module of the engine")?;
+        Ok((module.wasm, code))
+    });
+    sign(&built.component, Runtime::WasmPython, &modules.collect::<Result<Vec<_>>>()?)
+}
+
+fn engine_component(args: &Args, runtime: &str) -> Result<Vec<u8>> {
+    let path = args.binaries.join(format!("engines/{runtime}.wasm"));
+    std::fs::read(&path)
+        .with_context(|| format!("read {}; `cargo xtask engines --profile …` puts it there", path.display()))
 }
 
 fn sign(wasm: &[u8], runtime: Runtime, modules: &[(Digest, Vec<u8>)]) -> Result<Signed> {

@@ -8,6 +8,7 @@ mod artifact;
 mod bare;
 mod figure;
 mod figures;
+mod languages;
 mod load;
 mod output;
 mod servers;
@@ -52,6 +53,9 @@ pub(crate) struct Args {
     /// Also requests/s and latencies of every server at 1, 8 and 64 connections
     #[arg(long)]
     loads: bool,
+    /// Also deploys, sizes, cold starts and requests/s of the four runtimes for source
+    #[arg(long)]
+    languages: bool,
     /// Writes the figures as JSON
     #[arg(long)]
     json: Option<PathBuf>,
@@ -94,5 +98,6 @@ fn run(args: &Args) -> Result<()> {
         measured.push(measure(args, name)?);
     }
     let loads = if args.loads { figures::loads(args)? } else { Vec::new() };
-    output::write(args, &measured, &loads)
+    let languages = if args.languages { languages::rows(args)? } else { Vec::new() };
+    output::write(args, &measured, &[output::loads(&loads), output::languages(&languages)])
 }

@@ -9,22 +9,32 @@ use serde_json::{Value, json};
 
 use crate::Args;
 use crate::figure::Figure;
-use crate::figures::Row;
 use crate::load;
+use crate::{figures, languages};
+
+/// A table beside the figures.
+pub(crate) struct Table {
+    /// What it is called in JSON.
+    name: &'static str,
+    header: &'static [&'static str],
+    cells: Vec<Vec<String>>,
+    /// The rows for programs.
+    rows: Vec<Value>,
+}
 
 /// Writes everything that is asked for.
-pub(crate) fn write(args: &Args, figures: &[Figure], loads: &[Row]) -> Result<()> {
+pub(crate) fn write(args: &Args, figures: &[Figure], tables: &[Table]) -> Result<()> {
     let machine = machine();
-    println!("{}", table(figures));
-    if !loads.is_empty() {
-        println!("{}", loads_table(loads));
+    println!("{}", drawn(&HEADER, figures.iter().map(|figure| cells(figure).to_vec())));
+    for table in tables.iter().filter(|table| !table.cells.is_empty()) {
+        println!("{}", drawn(table.header, table.cells.iter().cloned()));
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&document(&machine, figures, loads)).context("write JSON")?;
+        let text = serde_json::to_string_pretty(&document(&machine, figures, tables)).context("write JSON")?;
         std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
     }
     if let Some(path) = &args.markdown {
-        let text = markdown(args, &machine, figures, loads);
+        let text = markdown(args, &machine, figures, tables);
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
     }
     if let Some(path) = &args.plot {
@@ -33,7 +43,7 @@ pub(crate) fn write(args: &Args, figures: &[Figure], loads: &[Row]) -> Result<()
     Ok(())
 }
 
-fn document(machine: &Value, figures: &[Figure], loads: &[Row]) -> Value {
+fn document(machine: &Value, figures: &[Figure], tables: &[Table]) -> Value {
     let figures: Vec<_> = figures
         .iter()
         .map(|figure| {
@@ -47,28 +57,18 @@ fn document(machine: &Value, figures: &[Figure], loads: &[Row]) -> Value {
             })
         })
         .collect();
-    let loads: Vec<_> = loads
-        .iter()
-        .map(|row| {
-            json!({
-                "server": row.server,
-                "connections": row.connections,
-                "requests_per_second": row.load.requests_per_second,
-                "p50_us": row.load.p50_us,
-                "p99_us": row.load.p99_us,
-            })
-        })
-        .collect();
-    json!({ "machine": machine, "figures": figures, "loads": loads })
+    let mut document = json!({ "machine": machine, "figures": figures });
+    for table in tables {
+        document[table.name] = table.rows.clone().into();
+    }
+    document
 }
 
-fn table(figures: &[Figure]) -> comfy_table::Table {
+fn drawn(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(HEADER);
-    for figure in figures {
-        table.add_row(cells(figure));
-    }
+    table.set_header(header);
+    table.add_rows(rows);
     table
 }
 
@@ -100,24 +100,74 @@ fn number(value: f64) -> String {
     }
 }
 
-fn loads_table(loads: &[Row]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["server", "connections", "requests/s", "p50 µs", "p99 µs"]);
-    for row in loads {
-        table.add_row(load_cells(row));
+/// Servers under loads.
+pub(crate) fn loads(rows: &[figures::Row]) -> Table {
+    let cells = |row: &figures::Row| {
+        let [rate, p50, p99] = [row.load.requests_per_second, row.load.p50_us, row.load.p99_us].map(number);
+        vec![row.server.to_owned(), row.connections.to_string(), rate, p50, p99]
+    };
+    let json = |row: &figures::Row| {
+        json!({
+            "server": row.server,
+            "connections": row.connections,
+            "requests_per_second": row.load.requests_per_second,
+            "p50_us": row.load.p50_us,
+            "p99_us": row.load.p99_us,
+        })
+    };
+    Table {
+        name: "loads",
+        header: &["server", "connections", "requests/s", "p50 µs", "p99 µs"],
+        cells: rows.iter().map(cells).collect(),
+        rows: rows.iter().map(json).collect(),
     }
-    table
 }
 
-fn load_cells(row: &Row) -> [String; 5] {
-    let load = row.load;
-    let numbers = [load.requests_per_second, load.p50_us, load.p99_us].map(number);
-    let [rate, p50, p99] = numbers;
-    [row.server.to_owned(), row.connections.to_string(), rate, p50, p99]
+/// Runtimes for source.
+pub(crate) fn languages(rows: &[languages::Row]) -> Table {
+    let cells = |row: &languages::Row| {
+        let [first, again, changed] = [row.first_ms, row.again_ms, row.changed_ms].map(number);
+        let artifact = row.artifact_bytes.map_or_else(|| "–".to_owned(), |bytes| number(bytes as f64 / 1024.0));
+        let call = format!("{} ({})", number(row.first_call_us / 1e3), row.grade);
+        let memory = number(row.memory_bytes as f64 / 1024.0);
+        let load = [row.load.requests_per_second, row.load.p50_us, row.load.p99_us].map(number);
+        [vec![row.runtime.to_owned(), first, again, changed, artifact, call, memory], load.to_vec()].concat()
+    };
+    let json = |row: &languages::Row| {
+        json!({
+            "runtime": row.runtime,
+            "deploy_first_ms": row.first_ms,
+            "deploy_again_ms": row.again_ms,
+            "deploy_changed_ms": row.changed_ms,
+            "artifact_bytes": row.artifact_bytes,
+            "first_call_us": row.first_call_us,
+            "first_call_grade": row.grade,
+            "memory_bytes": row.memory_bytes,
+            "requests_per_second": row.load.requests_per_second,
+            "p50_us": row.load.p50_us,
+            "p99_us": row.load.p99_us,
+        })
+    };
+    Table {
+        name: "languages",
+        header: &[
+            "runtime",
+            "first deploy ms",
+            "again ms",
+            "changed ms",
+            "artifact KiB",
+            "first call ms",
+            "memory KiB",
+            "requests/s",
+            "p50 µs",
+            "p99 µs",
+        ],
+        cells: rows.iter().map(cells).collect(),
+        rows: rows.iter().map(json).collect(),
+    }
 }
 
-fn markdown(args: &Args, machine: &Value, figures: &[Figure], loads: &[Row]) -> String {
+fn markdown(args: &Args, machine: &Value, figures: &[Figure], tables: &[Table]) -> String {
     let mut text = String::from("# Benchmark results\n\n");
     let _ = writeln!(
         text,
@@ -138,9 +188,8 @@ fn markdown(args: &Args, machine: &Value, figures: &[Figure], loads: &[Row]) -> 
         text.push('\n');
     };
     rows(&HEADER, figures.iter().map(|figure| cells(figure).to_vec()).collect());
-    if !loads.is_empty() {
-        let header = ["server", "connections", "requests/s", "p50 µs", "p99 µs"];
-        rows(&header, loads.iter().map(|row| load_cells(row).to_vec()).collect());
+    for table in tables.iter().filter(|table| !table.cells.is_empty()) {
+        rows(table.header, table.cells.clone());
     }
     text.trim_end().to_owned() + "\n"
 }

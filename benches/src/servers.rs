@@ -1,12 +1,13 @@
 //! The servers that are loaded: ours and the peers, each a process of its own, ended when its handle is dropped.
 
-use std::io::{BufRead as _, BufReader};
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use hyper_util::rt::TokioIo;
 
 use crate::Args;
@@ -106,15 +107,38 @@ pub(crate) fn ours(args: &Args) -> Result<Server> {
 
 /// Deploys the component to the `sless dev` of a data folder.
 pub(crate) fn deploy(args: &Args, data: &Path) -> Result<()> {
-    let mut command = Command::new(args.binaries.join("sless"));
-    command.arg("--data").arg(data).arg("deploy").arg(&args.component).args(["--name", FUNCTION]);
+    deploy_as(args, data, &args.component, "wasm")
+}
+
+/// Deploys a component or a folder of source to the `sless dev` of a data folder.
+pub(crate) fn deploy_as(args: &Args, data: &Path, path: &Path, runtime: &str) -> Result<()> {
+    let runtime = format!("--runtime={runtime}");
     // As many calls at once as there are connections, and some.
-    command.args(["--concurrency", "1000"]);
-    let output = command.output().context("start `sless deploy`")?;
+    let options = [&runtime, "--name", FUNCTION, "--concurrency=1000"].map(OsStr::new);
+    sless(args, data, &[&[OsStr::new("deploy"), path.as_os_str()], &options[..]].concat()).map(drop)
+}
+
+/// What a command of `sless` prints as JSON, asked of the `sless dev` of a data folder.
+pub(crate) fn sless(args: &Args, data: &Path, command: &[&OsStr]) -> Result<Vec<u8>> {
+    let mut sless = Command::new(args.binaries.join("sless"));
+    sless.arg("--data").arg(data).args(["--output", "json"]).args(command);
+    let output = sless.output().context("start `sless`")?;
     if !output.status.success() {
-        bail!("`sless deploy` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!("`sless` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    Ok(())
+    Ok(output.stdout)
+}
+
+/// The body of an answer, over a connection of its own.
+pub(crate) fn get(url: &str) -> Result<String> {
+    let (host, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).context("an http URL")?;
+    let mut stream = TcpStream::connect(host).context("connect")?;
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").context("ask")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).context("read the answer")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer with a body")?;
+    ensure!(head.starts_with("HTTP/1.1 200 "), "{url} answered {answer}");
+    Ok(body.to_owned())
 }
 
 /// `sless-host` by itself: what the gateway calls, without the gateway.

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Also requests/s and latencies of every server at 1, 8 and 64 connections.
     #[arg(long)]
     loads: bool,
+    /// Also deploys, sizes, cold starts and requests/s of the four runtimes for source.
+    #[arg(long)]
+    languages: bool,
     /// Functions that are registered for the figures with that word.
     #[arg(long, default_value_t = 10_000)]
     registered: u32,
@@ -64,6 +67,9 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     command.arg("--similar").arg(cache.join("guests/expenses.wasm")).arg(edited);
     if args.loads {
         command.arg("--loads");
+    }
+    if args.languages {
+        command.arg("--languages");
     }
     command.args(["--rounds", &args.rounds.to_string(), "--seconds", &args.seconds.to_string()]);
     command.args(["--registered", &args.registered.to_string()]);

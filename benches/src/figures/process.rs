@@ -18,9 +18,10 @@ use sless_host::{Deps, Host, Settings};
 use tokio::sync::mpsc;
 
 use crate::Args;
-use crate::artifact::{Signed, signed, signed_javascript};
+use crate::artifact::{Signed, signed, signed_javascript, signed_python};
 use crate::bare::Bare;
 use crate::figure::{Bar, Figure};
+use crate::languages;
 use crate::stats::{median, micros, percentile};
 
 /// Calls of a round: a few tenths of a second.
@@ -68,50 +69,80 @@ pub(super) fn code_cold(args: &Args, name: &'static str) -> Result<Figure> {
     Ok(figure.bar(Bar::RatioAtMost(1.2)))
 }
 
-/// A JavaScript function as most begin: some JSON in, some JSON out.
-const JAVASCRIPT: &str =
-    "exports.handler = async (event) => ({ hello: event.query.name ?? 'world', path: event.path });";
-/// What is asked of a call of it in a fresh instance, and of one whose code has to be mapped first.
+/// What is asked of a call of a JavaScript function in a fresh instance, of one whose code has to be mapped first, and of a
+/// Python function in a fresh instance.
 const JAVASCRIPT_INSTANCE_US: f64 = 120.0;
 const JAVASCRIPT_CODE_US: f64 = 1_000.0;
+const PYTHON_INSTANCE_US: f64 = 1_300.0;
+/// Starts of an interpreter's process in a round: each takes tens of milliseconds.
+const PROCESS_STARTS: usize = 10;
 
-/// p50 of a call of a JavaScript function in a fresh instance.
+/// p50 of a call of a JavaScript function in a fresh instance, beside the start of a process of Node.js.
 pub(super) fn javascript_instance_cold(args: &Args, name: &'static str) -> Result<Figure> {
-    javascript(args, name, JAVASCRIPT_INSTANCE_US, async |bench| {
-        bench.target.prepare().await?;
-        for _ in 0..WARM_UP_CALLS {
-            bench.ours(ColdGrade::Instance).await?;
-        }
-        let mut ours = Vec::new();
-        for _ in 0..INSTANCE_CALLS {
-            ours.push(bench.ours(ColdGrade::Instance).await?);
-        }
-        Ok(ours)
-    })
+    let start = async || Bench::new(signed_javascript(args, languages::JAVASCRIPT)?, false).await;
+    let figure = language(args, name, start, fresh_instances, ("start of `node`, p50", &["node", "-e", "0"]))?;
+    Ok(figure.bar(Bar::ValueAtMost(JAVASCRIPT_INSTANCE_US)))
 }
 
 /// p50 of a call of a JavaScript function whose artifact is on disk and not mapped; its engine is.
 pub(super) fn javascript_code_cold(args: &Args, name: &'static str) -> Result<Figure> {
-    javascript(args, name, JAVASCRIPT_CODE_US, async |bench| {
-        let mut ours = Vec::new();
-        for _ in 0..CODE_CALLS {
-            ours.push(bench.code_cold().await?);
-        }
-        Ok(ours)
-    })
+    let start = async || Bench::new(signed_javascript(args, languages::JAVASCRIPT)?, false).await;
+    let figure = language(args, name, start, unmapped_code, ("start of `node`, p50", &["node", "-e", "0"]))?;
+    Ok(figure.bar(Bar::ValueAtMost(JAVASCRIPT_CODE_US)))
 }
 
-fn javascript(
+/// p50 of a call of a Python function in a fresh instance, beside the start of a process of Python.
+pub(super) fn python_instance_cold(args: &Args, name: &'static str) -> Result<Figure> {
+    let start = async || Bench::new(signed_python(args, languages::PYTHON)?, false).await;
+    let figure = language(args, name, start, fresh_instances, PYTHON_START)?;
+    Ok(figure.bar(Bar::ValueAtMost(PYTHON_INSTANCE_US)))
+}
+
+/// p50 of a call of a Python function whose artifact is on disk and not mapped; its engine is.
+pub(super) fn python_code_cold(args: &Args, name: &'static str) -> Result<Figure> {
+    let start = async || Bench::new(signed_python(args, languages::PYTHON)?, false).await;
+    language(args, name, start, unmapped_code, PYTHON_START)
+}
+
+/// A process, and what it is called in a table.
+type Peer = (&'static str, &'static [&'static str]);
+const PYTHON_START: Peer = ("start of `python3`, p50", &["python3", "-c", "0"]);
+
+async fn fresh_instances(bench: &Bench) -> Result<Vec<Duration>> {
+    bench.target.prepare().await?;
+    let mut ours = Vec::new();
+    for call in 0..WARM_UP_CALLS + INSTANCE_CALLS {
+        let took = bench.ours(ColdGrade::Instance).await?;
+        if call >= WARM_UP_CALLS {
+            ours.push(took);
+        }
+    }
+    Ok(ours)
+}
+
+async fn unmapped_code(bench: &Bench) -> Result<Vec<Duration>> {
+    let mut ours = Vec::new();
+    for _ in 0..CODE_CALLS {
+        ours.push(bench.code_cold().await?);
+    }
+    Ok(ours)
+}
+
+/// A function's calls in turns with starts of a process.
+fn language(
     args: &Args,
     name: &'static str,
-    most_us: f64,
+    start: impl AsyncFnOnce() -> Result<Bench>,
     round: impl AsyncFn(&Bench) -> Result<Vec<Duration>>,
+    (peer, command): Peer,
 ) -> Result<Figure> {
-    let start = async || Bench::new(signed_javascript(args, JAVASCRIPT)?, false).await;
-    let rounds = run(args, start, round)?;
-    let value = median(&rounds.into_iter().map(|round| Sorted::new(round).p50()).collect::<Vec<_>>());
-    let bar = Some(Bar::ValueAtMost(most_us));
-    Ok(Figure { name, value, unit: "µs", peer: None, peer_value: None, ratio: None, bar })
+    let rounds = run(args, start, async |bench| {
+        let ours = Sorted::new(round(bench).await?).p50();
+        let starts = (0..PROCESS_STARTS).map(|_| languages::process_start(command)).collect::<Result<_>>()?;
+        Ok((ours, Sorted::new(starts).p50()))
+    })?;
+    let (ours, peers): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
+    Ok(Figure::ratio(name, "µs", median(&ours), peer, median(&peers)))
 }
 
 fn instance_rounds(args: &Args) -> Result<Vec<Round>> {

@@ -32,6 +32,10 @@ pub(super) fn draw(path: &Path, figures: &[Figure]) -> Result<()> {
         let line =
             PathElement::new(vec![(at, 30), (at, height as i32 - 20)], BLACK.mix(if power == 0 { 0.8 } else { 0.15 }));
         area.draw(&line).map_err(failed)?;
+        // Far apart, every second one is enough to read.
+        if reach > 6.0 && power % 2 != 0 {
+            continue;
+        }
         let label = if power < 0 { format!("1/{}", 1 << -power) } else { (1 << power).to_string() };
         area.draw(&Text::new(label, (at - 6, 12), text(12))).map_err(failed)?;
     }
